@@ -1,0 +1,157 @@
+"""The command line, a thin shell: options to a frozen spec, a run, the paths it wrote.
+
+Nothing heavy is imported here: a subcommand's module loads when the subcommand is called.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+
+import click
+
+from deqcli._version import __version__
+from deqcli.errors import DeqcliError
+
+#: Subcommand -> (module that defines ``command``, one line of help).
+COMMANDS = {
+    "spectrum": ("deqcli.cli.spectrum", "Eigenvalues of a DEQ's kernel and of its equivalent."),
+    "error-vs-n": ("deqcli.cli.error_vs_n", "How the equivalent's error falls with n."),
+    "scalars": ("deqcli.cli.scalars", "The few scalars through which a kernel sees a DEQ."),
+    "data": ("deqcli.cli.data", "List, fetch, verify and locate data sets."),
+    "bench": ("deqcli.cli.bench", "Speed, as ratios within one run."),
+    "info": ("deqcli.cli.info", "Versions, BLAS and machine, as results record them."),
+    "list": ("deqcli.cli.listing", "Activations, data sets, kernels."),
+}
+
+EPILOG = """\b
+Exit codes: 0 done, 1 failed, 2 bad usage or input, 3 finished with failed or infeasible
+points, 130 interrupted.
+
+\b
+Example:
+  deqcli spectrum --act tanh --sigma-a2 0.1
+"""
+
+CITATION = """\
+Results: Z. Ling et al., "Deep Equilibrium Models are Almost Equivalent to Not-so-deep Explicit
+Models for High-dimensional Gaussian Mixtures", ICML 2024; Z. Ling, Z. Liao, R. C. Qiu, "On the
+Equivalence between Implicit and Explicit Neural Networks: A High-dimensional Viewpoint",
+HLD workshop 2023 (arXiv:2308.16425).
+Software: the deqcli developers, deqcli {version}, see CITATION.cff.
+"""
+
+
+class LazyGroup(click.Group):
+    """A group whose subcommands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one subcommand."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the subcommands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Suggest the nearest name when there is no such subcommand."""
+        import difflib
+
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            close = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            ctx.fail(f"No such command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+
+def _cite(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        click.echo(CITATION.format(version=__version__), nl=False)
+        ctx.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "auto_envvar_prefix": "DEQCLI",
+        "show_default": True,
+        "max_content_width": 100,
+    },
+    epilog=EPILOG,
+)
+@click.version_option(__version__, "--version", prog_name="deqcli")
+@click.option("--cite", is_flag=True, is_eager=True, expose_value=False, callback=_cite,
+              help="Say what to cite, and exit.")  # fmt: skip
+@click.option("-v", "--verbose", is_flag=True, help="Say more, and show tracebacks.")
+@click.option("-q", "--quiet", is_flag=True, help="Neither progress nor notes.")
+@click.pass_context
+def main(ctx: click.Context, verbose: bool, quiet: bool) -> None:
+    """When does a deep equilibrium model equal a shallow explicit network, and which one?"""
+    ctx.obj = {"verbose": verbose, "quiet": quiet}
+    level = logging.DEBUG if verbose else logging.ERROR if quiet else logging.INFO
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr, force=True)
+    logging.getLogger("deqcli").setLevel(level)
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    click.echo(f"warning: {message}", err=True)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line on the given arguments and return its exit code."""
+    verbose = "-v" in arguments or "--verbose" in arguments
+    # Off a terminal, or where the user asks for none, click must not colour.
+    color = False if os.environ.get("NO_COLOR") else None
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            code = main(list(arguments), prog_name="deqcli", standalone_mode=False, color=color)
+            return int(code) if isinstance(code, int) else 0
+        except click.exceptions.Exit as stop:
+            return stop.exit_code
+        except click.ClickException as error:
+            error.show()
+            return error.exit_code
+        except (click.Abort, KeyboardInterrupt):
+            click.echo("interrupted; the same command continues", err=True)
+            return 130
+        except DeqcliError as error:
+            if verbose:
+                import traceback
+
+                traceback.print_exc()
+            click.echo(f"error: {error}", err=True)
+            return error.exit_code
+        except BrokenPipeError:
+            # The reader of stdout went away (head, less); keep Python from complaining at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 141
+        except MemoryError:
+            click.echo("error: out of memory; lower --n or --jobs.", err=True)
+            return 1
+        except Exception as error:
+            if verbose:
+                import traceback
+
+                traceback.print_exc()
+            click.echo(
+                f"error: {type(error).__name__}: {error} (deqcli -v shows where; "
+                "please report it).",
+                err=True,
+            )
+            return 1

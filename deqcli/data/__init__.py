@@ -1,0 +1,1 @@
+"""Data: models to draw from and files to read."""

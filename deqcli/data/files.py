@@ -1,0 +1,174 @@
+"""A person's own data, in a ``.npz`` or a ``.csv`` file.
+
+``.npz``
+    Arrays ``X``, samples first (further axes are flattened), and ``y``, one label a sample.
+``.csv``
+    A header line, then one sample a line: numbers, and the label in the column ``y`` or
+    ``label``, or else in the last column.
+
+Labels may be numbers or text; the classes are numbered in sorted order and keep their names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deqcli.data.readers import Samples, read_npz
+from deqcli.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SUFFIXES = (".npz", ".csv")
+
+
+def read(path: Path) -> tuple[Samples, str]:
+    r"""Read one's own file.
+
+    Parameters
+    ----------
+    path : Path
+        Ends in ``.npz`` or ``.csv``.
+
+    Returns
+    -------
+    samples : Samples
+        Values as stored, labels numbered, class names.
+    sha256 : str
+        Of the file.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be used; the sentence says why.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "toy.csv")
+    ...     _ = path.write_text("a,b,y\n1,2,dog\n3,4,cat\n")
+    ...     samples, _ = read(path)
+    >>> samples.X.tolist(), samples.y.tolist(), samples.classes
+    ([[1, 2], [3, 4]], [1, 0], ('cat', 'dog'))
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
+    if path.suffix.lower() == ".npz":
+        arrays = read_npz(content, path, ("X", "y"))
+        X, y = arrays["X"], arrays["y"]
+    else:
+        X, y = _read_csv(content, path)
+    X = _check_values(X, path)
+    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    if y.shape != X.shape[:1]:
+        raise DataError(
+            f"{path} has {X.shape[0]} samples but labels of shape {y.shape}; "
+            "y must be one label a sample."
+        )
+    if X.shape[0] < 2:
+        raise DataError(f"{path} has fewer than two samples.")
+    labels, classes = number_labels(y, path)
+    return Samples(X, labels, classes), hashlib.sha256(content).hexdigest()
+
+
+def number_labels(y: NDArray[Any], path: Path) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Number the labels 0 ... K-1 in sorted order and name the classes.
+
+    Examples
+    --------
+    >>> number_labels(np.array([8.0, 6.0, 8.0]), Path("toy.npz"))
+    (array([1, 0, 1]), ('6', '8'))
+    """
+    if y.dtype.kind == "f":
+        if not np.isfinite(y).all():
+            where = int(np.flatnonzero(~np.isfinite(y))[0])
+            raise DataError(f"{path} has no usable label at sample {where} ({y[where]}).")
+        if (y != np.round(y)).any():
+            where = int(np.flatnonzero(y != np.round(y))[0])
+            raise DataError(
+                f"{path} has the label {y[where]} at sample {where}; labels name classes, so "
+                "numbers must be whole."
+            )
+        y = y.astype(np.int64)
+    elif y.dtype.kind == "S":
+        y = np.char.decode(y, "utf-8", "replace")
+    elif y.dtype.kind not in "biuU":
+        raise DataError(f"{path} has labels of type {y.dtype}; they must be numbers or text.")
+    values, labels = np.unique(y, return_inverse=True)
+    return labels.reshape(-1).astype(np.int64), tuple(str(value) for value in values)
+
+
+def _check_values(X: NDArray[Any], path: Path) -> NDArray[Any]:
+    if X.dtype.kind not in "biuf":
+        raise DataError(f"{path} has X of type {X.dtype}; it must hold real numbers.")
+    if X.ndim < 2 or 0 in X.shape:
+        raise DataError(f"{path} has X of shape {X.shape}; it must be (samples, features).")
+    X = X.reshape(X.shape[0], -1)
+    if X.dtype.kind == "f" and not np.isfinite(X).all():
+        row, column = (int(index) for index in np.argwhere(~np.isfinite(X))[0])
+        raise DataError(
+            f"{path} is not finite: sample {row}, feature {column} is {X[row, column]}."
+        )
+    return X
+
+
+def _read_csv(content: bytes, path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
+    import pandas as pd
+
+    try:
+        # low_memory=False: types are decided by whole columns, not chunk by chunk
+        table = pd.read_csv(io.BytesIO(content), skipinitialspace=True, low_memory=False)
+    except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} is not a readable .csv file: {str(error).strip()}.") from None
+    names = [str(name) for name in table.columns]
+    if all(_is_number(name) for name in names):
+        raise DataError(f"{path} has no header; its first line must name the columns.")
+    if not isinstance(table.index, pd.RangeIndex):
+        raise DataError(f"{path} has more values in a line than names in its header.")
+    if table.empty:
+        raise DataError(f"{path} has no samples.")
+    label = _label_column(names, path)
+    features = table.drop(columns=label)
+    for name in features:
+        if features[name].dtype.kind not in "biuf":
+            raise DataError(
+                f"{path} has text in the column {name!r}; all columns but the label "
+                f"({label!r}) must be numbers."
+            )
+    return features.to_numpy(), _labels(table[label], path)
+
+
+def _label_column(names: list[str], path: Path) -> str:
+    special = [name for name in names if name in ("y", "label")]
+    if len(special) > 1:
+        raise DataError(f"{path} has both a column 'y' and a column 'label'; keep one.")
+    if len(names) < 2:
+        raise DataError(f"{path} has one column; it needs at least a feature and a label.")
+    return special[0] if special else names[-1]
+
+
+def _labels(column: pd.Series[Any], path: Path) -> NDArray[Any]:
+    if column.isna().any():
+        # + 2: lines are counted from 1, and the header is the first
+        line = int(np.flatnonzero(column.isna().to_numpy())[0]) + 2
+        raise DataError(f"{path} has no label in line {line}.")
+    if column.dtype.kind in "biuf":
+        return column.to_numpy()
+    return column.astype(str).to_numpy(dtype=np.str_)
+
+
+def _is_number(name: str) -> bool:
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True

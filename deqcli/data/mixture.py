@@ -1,0 +1,174 @@
+r"""Data to draw: Gaussian mixtures and the unit sphere.
+
+.. math:: x_i = (\mu_a + C_a^{1/2}w)/\sqrt p, \qquad w \sim N(0, I_p) \text{ for } x_i
+          \text{ in class } a
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import cholesky
+from scipy.linalg import toeplitz as toeplitz_matrix
+
+from deqcli.data.dataset import Dataset
+from deqcli.errors import DataError, InputError
+from deqcli.statistics import MixtureStatistics, from_covariances
+
+Array = NDArray[np.float64]
+
+
+def toeplitz(p: int, correlation: float) -> Array:
+    """Return the covariance ``correlation ** |i - j|``, of shape (p, p).
+
+    Examples
+    --------
+    >>> toeplitz(3, 0.5)[0]
+    array([1.  , 0.5 , 0.25])
+    """
+    if not -1 < correlation < 1:
+        raise InputError(f"a Toeplitz correlation must lie in (-1, 1), not {correlation:g}.")
+    return np.asarray(toeplitz_matrix(float(correlation) ** np.arange(p)))
+
+
+def balanced_counts(n: int, classes: int) -> NDArray[np.int64]:
+    """Return class sizes that differ by at most one, the larger first.
+
+    Examples
+    --------
+    >>> balanced_counts(8, 3)
+    array([3, 3, 2])
+    """
+    return np.array([n // classes + (a < n % classes) for a in range(classes)], dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class GaussianMixture:
+    r"""A K-class Gaussian mixture in the papers' scaling.
+
+    Parameters
+    ----------
+    means : ndarray of shape (K, p)
+        :math:`\mu_a`, before the division by :math:`\sqrt p`.
+    covariances : tuple of K arrays
+        :math:`C_a` as a number (times the identity), a vector of shape (p,) (diagonal), or a
+        matrix of shape (p, p) (full; :func:`toeplitz` makes one).
+
+    Examples
+    --------
+    >>> mixture = GaussianMixture.papers(p=100)
+    >>> data = mixture.sample(6, np.random.default_rng(0))
+    >>> data.X.shape, data.y.tolist()
+    ((6, 100), [0, 0, 0, 1, 1, 1])
+    >>> round(mixture.statistics(np.array([3, 3])).tau0 ** 2, 12)
+    1.4
+    """
+
+    means: Array
+    covariances: tuple[Array, ...]
+
+    def __init__(self, means: ArrayLike, covariances: Sequence[ArrayLike]) -> None:
+        centre = np.atleast_2d(np.asarray(means, dtype=np.float64))
+        parts = tuple(np.asarray(c, dtype=np.float64) for c in covariances)
+        if len(parts) != len(centre):
+            raise DataError(f"{len(centre)} means but {len(parts)} covariances.")
+        p = centre.shape[1]
+        for a, c in enumerate(parts):
+            if c.shape not in ((), (p,), (p, p)):
+                raise DataError(
+                    f"covariance {a} has shape {c.shape}; a number, ({p},) or ({p}, {p}) is needed."
+                )
+            spectrum = c if c.ndim < 2 else np.linalg.eigvalsh(c)
+            if not np.isfinite(c).all() or (c.ndim == 2 and not np.allclose(c, c.T)):
+                raise DataError(f"covariance {a} must be finite and symmetric.")
+            if np.min(spectrum) <= 0:
+                raise DataError(f"covariance {a} must be positive definite.")
+        if not np.isfinite(centre).all():
+            raise DataError("the means must be finite.")
+        object.__setattr__(self, "means", centre)
+        object.__setattr__(self, "covariances", parts)
+
+    @classmethod
+    def papers(
+        cls, p: int, classes: int = 2, mean_norm: float = 8.0, spread: float = 8.0
+    ) -> GaussianMixture:
+        r"""Return the mixture of every GMM figure, continued to any number of classes.
+
+        :math:`\mu_a` is 8 at coordinate 8(a-1)+1 and :math:`C_a = (1 + 8(a-1)/\sqrt p)I_p`,
+        a = 1, 2, ... (theory.md §1).
+        """
+        if classes < 1 or p < 8 * (classes - 1) + 1:
+            raise InputError(
+                f"p = {p} is too small for {classes} classes: at least {8 * (classes - 1) + 1}."
+            )
+        means = np.zeros((classes, p))
+        means[np.arange(classes), 8 * np.arange(classes)] = mean_norm
+        return cls(means, [1 + spread * a / np.sqrt(p) for a in range(classes)])
+
+    @property
+    def n_features(self) -> int:
+        """The dimension p."""
+        return int(self.means.shape[1])
+
+    def sample(
+        self, n: int, rng: np.random.Generator, counts: NDArray[np.int64] | None = None
+    ) -> Dataset:
+        """Draw n samples, class after class, balanced unless ``counts`` says otherwise."""
+        counts = balanced_counts(n, len(self.means)) if counts is None else counts
+        if counts.min() < 1:
+            raise InputError(f"n = {n} is too small for {len(self.means)} classes.")
+        p = self.n_features
+        blocks = []
+        for mean, covariance, count in zip(self.means, self.covariances, counts, strict=True):
+            noise = rng.standard_normal((int(count), p))
+            if covariance.ndim == 2:
+                noise = noise @ cholesky(covariance)
+            else:
+                noise *= np.sqrt(covariance)
+            blocks.append((mean + noise) / np.sqrt(p))
+        labels = np.repeat(np.arange(len(counts)), counts)
+        names = tuple(str(a + 1) for a in range(len(counts)))
+        return Dataset(np.vstack(blocks), labels, "gmm", names)
+
+    def statistics(self, counts: NDArray[np.int64]) -> MixtureStatistics:
+        """Return the exact statistics for the given class sizes."""
+        p = self.n_features
+        traces = np.array([_trace(c, p) for c in self.covariances])
+        products = np.array(
+            [[_trace_of_product(c, d, p) for d in self.covariances] for c in self.covariances]
+        )
+        return from_covariances(self.means / np.sqrt(p), traces, products, np.asarray(counts))
+
+
+def _trace(c: Array, p: int) -> float:
+    return float(p * c if c.ndim == 0 else c.sum() if c.ndim == 1 else np.trace(c))
+
+
+def _trace_of_product(c: Array, d: Array, p: int) -> float:
+    if c.ndim == 2 and d.ndim == 2:
+        return float(np.sum(c * d))
+    if c.ndim == 2 or d.ndim == 2:
+        full, other = (c, d) if c.ndim == 2 else (d, c)
+        return float(np.sum(np.diagonal(full) * other))
+    return float(np.sum(np.broadcast_to(c, p) * np.broadcast_to(d, p)))
+
+
+def sphere(n: int, dimension: int, rng: np.random.Generator) -> Dataset:
+    """Draw n points uniformly from the unit sphere (HLD), all of one class.
+
+    Examples
+    --------
+    >>> data = sphere(3, 10, np.random.default_rng(0))
+    >>> np.linalg.norm(data.X, axis=1).round(12)
+    array([1., 1., 1.])
+    """
+    if n < 2 or dimension < 2:
+        raise InputError(
+            f"a sphere needs at least 2 points in 2 dimensions, not {n} in {dimension}."
+        )
+    points = rng.standard_normal((n, dimension))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    return Dataset(points, np.zeros(n, dtype=np.int64), "sphere", ("all",))

@@ -1,0 +1,174 @@
+r"""Selecting samples and scaling them: everything between a file and a kernel, by name.
+
+===========  =====================================================================================
+name         map
+===========  =====================================================================================
+``centred``  :math:`x \mapsto (x - m) / s`, with :math:`m` the mean of the selected training
+             samples and :math:`s^2` their mean :math:`\|x - m\|^2`: mean zero, mean squared norm 1
+``unit``     :math:`x \mapsto (x - m) / \|x - m\|`: the same centre, then every sample on the sphere
+``raw``      the values as stored (pixels are 0 ... 255)
+===========  =====================================================================================
+
+Test samples go through the very map that the training samples fixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deqcli.errors import DataError, InputError
+
+SCHEMES = ("centred", "unit", "raw")
+SELECTIONS = ("random", "first")
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """A preprocessing map with its statistics.
+
+    Parameters
+    ----------
+    name : str
+        One of `SCHEMES`.
+    mean : ndarray of shape (p,)
+        What is subtracted.
+    scale : float
+        What is divided by; 1 for ``unit``, which uses each sample's own norm instead.
+    """
+
+    name: str
+    mean: NDArray[np.float64]
+    scale: float
+
+    def __call__(self, X: NDArray[Any]) -> NDArray[np.float64]:
+        """Apply the map to samples in rows; the result is a new float64 array."""
+        Z = X.astype(np.float64)
+        if self.name != "raw":
+            Z -= self.mean
+            Z /= _norms(Z) if self.name == "unit" else self.scale
+        return Z
+
+
+def fit_transform(X: NDArray[Any], name: str) -> tuple[Scaling, NDArray[np.float64]]:
+    r"""Fix a preprocessing map from training samples, and apply it to them in one go.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, p)
+        Training samples, of any numeric type.
+    name : str
+        One of `SCHEMES`; see the table above.
+
+    Examples
+    --------
+    >>> X = np.array([[0, 0], [4, 0], [0, 2], [4, 2]], np.uint8)
+    >>> scaling, Z = fit_transform(X, "centred")
+    >>> scaling.mean.tolist(), round(scaling.scale**2, 12)
+    ([2.0, 1.0], 5.0)
+    >>> Z.mean(axis=0).tolist(), float(np.mean(np.sum(Z**2, axis=1)).round(12))
+    ([0.0, 0.0], 1.0)
+    """
+    if name not in SCHEMES:
+        raise InputError(f"preprocess is {name!r}; take one of {', '.join(SCHEMES)}.")
+    Z = X.astype(np.float64)
+    mean = Z.mean(axis=0)
+    scale = 1.0
+    if name != "raw":
+        Z -= mean
+    if name == "unit":
+        Z /= _norms(Z)
+    elif name == "centred":
+        scale = float(np.sqrt(np.vdot(Z, Z) / len(Z)))
+        if scale == 0.0:
+            raise DataError("preprocess 'centred' cannot scale samples that are all the same.")
+        Z /= scale
+    return Scaling(name, mean, scale), Z
+
+
+def _norms(Z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Norms of the rows as a column; none may be zero."""
+    norms: NDArray[np.float64] = np.linalg.norm(Z, axis=1, keepdims=True)
+    if not norms.all():
+        raise DataError(
+            f"preprocess 'unit' cannot scale sample {int(np.argmin(norms))}, which equals the "
+            "mean of the training samples; take 'centred'."
+        )
+    return norms
+
+
+def pick_classes(names: Sequence[str], wanted: Sequence[int | str] | None) -> list[int]:
+    """Turn wanted classes into indices of ``names``, in the order wanted.
+
+    A class is meant by its name or, where that is no name, by its number; None means all.
+
+    Examples
+    --------
+    >>> pick_classes(["airplane", "automobile", "bird"], ["bird", 0])
+    [2, 0]
+    """
+    if wanted is None:
+        return list(range(len(names)))
+    picked = []
+    for item in wanted:
+        label = str(item)
+        if label in names:
+            picked.append(list(names).index(label))
+        elif label.isdecimal() and int(label) < len(names):
+            picked.append(int(label))
+        else:
+            raise InputError(f"There is no class {label!r}; the classes are {', '.join(names)}.")
+    if not picked or len(set(picked)) < len(picked):
+        raise InputError("The classes must be at least one and all different.")
+    return picked
+
+
+def order(
+    y: NDArray[np.int64], classes: Sequence[int], select: str, rng: np.random.Generator | None
+) -> list[NDArray[np.intp]]:
+    """Put the samples of each class in the order in which they are to be taken.
+
+    ``first`` is file order; ``random`` a permutation of the whole class, so that, from one state
+    of the generator, a smaller selection is contained in a larger one.
+
+    Examples
+    --------
+    >>> [rows.tolist() for rows in order(np.array([1, 0, 1, 1]), [1, 0], "first", None)]
+    [[0, 2, 3], [1]]
+    """
+    if select not in SELECTIONS:
+        raise InputError(f"select is {select!r}; take one of {', '.join(SELECTIONS)}.")
+    rows = [np.flatnonzero(y == label) for label in classes]
+    if select == "first" or rng is None:
+        return rows
+    return [rng.permutation(row) for row in rows]
+
+
+def balanced(n: int, available: Sequence[int], names: Sequence[str], what: str) -> list[int]:
+    """Share ``n`` samples out over the classes; what is left over goes to the first ones.
+
+    Raises
+    ------
+    DataError
+        If a class has too few samples, or would get none.
+
+    Examples
+    --------
+    >>> balanced(5, [10, 10, 10], ["a", "b", "c"], "n")
+    [2, 2, 1]
+    """
+    base, extra = divmod(n, len(available))
+    counts = [base + (index < extra) for index in range(len(available))]
+    if n < len(available):
+        raise DataError(f"{what} = {n} leaves some of {len(available)} classes without a sample.")
+    if any(count > have for count, have in zip(counts, available, strict=True)):
+        table = ", ".join(
+            f"{count} of class {name} ({have} there)"
+            for name, count, have in zip(names, counts, available, strict=True)
+        )
+        raise DataError(f"{what} = {n} asks for more samples than there are: {table}.")
+    return counts

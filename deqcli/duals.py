@@ -1,0 +1,219 @@
+r"""Expectations of an activation over a Gaussian pair, by the best route for that activation.
+
+.. math:: F = E[\phi(u)\phi(v)], \qquad \dot F = E[\phi'(u)\phi'(v)]
+
+for :math:`(u, v)` with standard deviations :math:`v_1, v_2` and angle :math:`\theta`
+(:math:`\cos\theta` the correlation). Three routes, which test each other: closed forms
+(:mod:`deqcli.closed_forms`), the Hermite series (smooth activations; its remainder is bounded
+a priori) and quadrature between kinks (the rest).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deqcli.activations import Activation
+from deqcli.gaussian import hermite_coefficients, hermite_degree
+
+Array = NDArray[np.float64]
+Dual = Callable[[Array], tuple[Array, Array]]
+
+
+def bind(act: Activation, scale1: Array, scale2: Array) -> Dual:
+    """Return the map ``theta -> (F, F')`` for pairs of fixed standard deviations.
+
+    Binding first lets a solver that only moves the angles reuse what depends on the scales.
+
+    Parameters
+    ----------
+    act : Activation
+    scale1, scale2 : ndarray of shape (m,)
+        Standard deviations, zero allowed.
+
+    Returns
+    -------
+    callable
+        ``ndarray of shape (m,)`` in, two of them out.
+
+    Examples
+    --------
+    >>> from deqcli.activations import activation
+    >>> one = np.ones(1)
+    >>> for name in ("sin", "relu"):
+    ...     value, slope = bind(activation(name), one, one)(np.zeros(1))
+    ...     print(round(float(value[0]), 12), round(float(slope[0]), 12))
+    0.432332358382 0.567667641618
+    0.5 0.5
+    """
+    if act.closed_form is not None:
+        return _closed(act, scale1, scale2)
+    if not act.kinks:
+        widest = max(float(np.max(scale1, initial=0.0)), float(np.max(scale2, initial=0.0)))
+        degree = hermite_degree(act, widest)
+        if degree is not None:
+            return _series(act, scale1, scale2, degree)
+    return _mixed(act, scale1, scale2)
+
+
+# Kinked activations without closed form, and smooth ones at standard deviations so large that they
+# look like steps: the Hermite series up to this correlation, where 0.97^1000 = 6e-14 bounds what
+# it leaves out; quadrature beyond.
+_SERIES_RHO, _SERIES_DEGREE = 0.97, 1000
+
+
+def smooth_angle(act: Activation) -> float:
+    """Return how far from a right angle the pair expectations are smooth and cheap.
+
+    Kinked activations have branch points at parallel pairs; interpolation stops short of them.
+    """
+    if not act.kinks:
+        return float(np.pi / 2)
+    return 1.43 if act.closed_form is not None else float(np.arcsin(_SERIES_RHO))
+
+
+def _closed(act: Activation, scale1: Array, scale2: Array) -> Dual:
+    form, shift = act.closed_form, act.shift
+    assert form is not None
+    correction = shift**2 - shift * (form.mean(scale1) + form.mean(scale2)) if shift else 0.0
+
+    def dual(theta: Array) -> tuple[Array, Array]:
+        value, slope = form.dual(scale1, scale2, theta)
+        return value + correction, slope
+
+    return dual
+
+
+def _series(act: Activation, scale1: Array, scale2: Array, degree: int) -> Dual:
+    scales, where = np.unique(np.concatenate([scale1, scale2]), return_inverse=True)
+    value, slope = hermite_coefficients(act, scales, degree)
+    first, second = where[: scale1.size], where[scale1.size :]
+    value_terms = np.ascontiguousarray((value[first] * value[second]).T)
+    slope_terms = np.ascontiguousarray((slope[first] * slope[second]).T)
+
+    def dual(theta: Array) -> tuple[Array, Array]:
+        rho = np.cos(theta)
+        total, total_slope = value_terms[-1].copy(), slope_terms[-1].copy()
+        for k in range(len(value_terms) - 2, -1, -1):
+            total *= rho
+            total += value_terms[k]
+            total_slope *= rho
+            total_slope += slope_terms[k]
+        return total, total_slope
+
+    return dual
+
+
+def _mixed(act: Activation, scale1: Array, scale2: Array) -> Dual:
+    """Use the series at moderate correlations and quadrature near parallel pairs."""
+    cache: dict[bytes, tuple[Dual, Dual]] = {}
+
+    def dual(theta: Array) -> tuple[Array, Array]:
+        near = np.abs(np.cos(theta)) > _SERIES_RHO
+        key = np.packbits(near).tobytes()
+        if key not in cache:
+            cache.clear()
+            cache[key] = (
+                _series(act, scale1[~near], scale2[~near], _SERIES_DEGREE),
+                _quadrature(act, scale1[near], scale2[near]),
+            )
+        value, slope = np.empty_like(theta), np.empty_like(theta)
+        for chosen, route in zip((~near, near), cache[key], strict=True):
+            if chosen.any():
+                value[chosen], slope[chosen] = route(theta[chosen])
+        return value, slope
+
+    return dual
+
+
+# The double integral's reach: exp(-9^2/2) is below rounding. Panels are at most 2.25 long on the
+# scale of the activation.
+_REACH, _PANEL = 9.0, 2.25
+# Standard deviations from which on panels are graded instead of being short everywhere.
+_WIDE = 5.0
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(14)
+_CHUNK = 2_000_000
+
+
+def _quadrature(act: Activation, scale1: Array, scale2: Array) -> Dual:
+    """Return the double integral in the pair's own axes, split at every kink and crossing.
+
+    With u/v1 = a cos(t/2) + b sin(t/2) and v/v2 = a cos(t/2) - b sin(t/2), a and b independent,
+    the integrand in a is smooth between the kinks of either factor, and its integral is smooth
+    in b between the points where two of those kinks cross.
+    """
+    kinks = np.array(act.kinks)
+    widest = max(1.0, float(np.max(scale1, initial=0)), float(np.max(scale2, initial=0)))
+    knots = _knots(widest) if widest > _WIDE else np.empty(0)
+    panels = 2 * _REACH * (1.0 if knots.size else widest) / _PANEL
+    base = np.linspace(-_REACH, _REACH, 1 + int(np.ceil(panels)))
+
+    def dual(theta: Array) -> tuple[Array, Array]:
+        value, slope = np.empty_like(theta), np.empty_like(theta)
+        across = base.size + kinks.size**2 + knots.size
+        along = base.size + 2 * (kinks.size + knots.size)
+        step = max(1, _CHUNK // (across * along * _NODES.size**2))
+        for start in range(0, theta.size, step):
+            part = slice(start, start + step)
+            value[part], slope[part] = _double_integral(
+                act, base, knots, scale1[part], scale2[part], theta[part]
+            )
+        return value, slope
+
+    return dual
+
+
+def _knots(widest: float) -> Array:
+    """Return points of the activation's axis from zero outwards, further and further apart."""
+    outwards = [1.0, 2.0, 3.0]
+    while outwards[-1] < 1.5 * _REACH * widest:
+        outwards.append(4.0 / 3 * outwards[-1] if len(outwards) % 2 else 1.5 * outwards[-1])
+    return np.array([*(-x for x in outwards[::-1]), 0.0, *outwards])
+
+
+def _double_integral(
+    act: Activation, base: Array, knots: Array, scale1: Array, scale2: Array, theta: Array
+) -> tuple[Array, Array]:
+    """Integrate; ``knots`` refine the panels where the activation is steep on their scale."""
+    kinks = np.array(act.kinks)
+    # Beyond a right angle mirror the second variable, so that cos(t/2) stays away from zero.
+    sign = np.where(theta > np.pi / 2, -1.0, 1.0)
+    half = np.where(theta > np.pi / 2, np.pi - theta, theta) / 2
+    c, s = np.cos(half), np.sin(half)
+    v1, v2 = np.maximum(scale1, 1e-150), sign * np.maximum(scale2, 1e-150)
+    k1, k2 = kinks / v1[:, None], kinks / v2[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        crossings = (k1[:, :, None] - k2[:, None, :]) / (2 * s[:, None, None])
+        steep = knots / (s * np.maximum(v1, np.abs(v2)))[:, None]
+    crossings = np.concatenate([crossings.reshape(len(theta), -1), steep], axis=1)
+    b, weight_b = _split_nodes(base, np.nan_to_num(crossings, nan=0.0))
+    marks = np.concatenate([kinks, knots])
+    k1, k2 = marks / v1[:, None], marks / v2[:, None]
+    edges = np.concatenate(
+        [
+            (k1[:, None, :] - (b * s[:, None])[:, :, None]) / c[:, None, None],
+            (k2[:, None, :] + (b * s[:, None])[:, :, None]) / c[:, None, None],
+        ],
+        axis=2,
+    )
+    a, weight_a = _split_nodes(base, edges)
+    along, across = a * c[:, None, None], (b * s[:, None])[:, :, None]
+    u = (along + across) * v1[:, None, None]
+    v = (along - across) * v2[:, None, None]
+    weight = weight_a * weight_b[:, :, None]
+    value = np.einsum("mba,mba->m", weight, np.asarray(act(u)) * act(v))
+    slope = np.einsum("mba,mba->m", weight, np.asarray(act.derivative(u)) * act.derivative(v))
+    return value, slope
+
+
+def _split_nodes(base: Array, breaks: Array) -> tuple[Array, Array]:
+    """Gauss-Legendre nodes with Gaussian weights, panels split at ``breaks`` (last axis)."""
+    base = np.broadcast_to(base, (*breaks.shape[:-1], base.size))
+    edges = np.sort(np.concatenate([base, np.clip(breaks, -_REACH, _REACH)], axis=-1), axis=-1)
+    half = np.diff(edges, axis=-1)[..., None] / 2
+    nodes = edges[..., :-1, None] + half + half * _NODES
+    weights = half * _WEIGHTS * np.exp(-0.5 * nodes**2) / np.sqrt(2 * np.pi)
+    shape = (*breaks.shape[:-1], -1)
+    return nodes.reshape(shape), weights.reshape(shape)

@@ -1,0 +1,139 @@
+r"""The closed-form matrices that the kernels approach in high dimension.
+
+.. math:: \bar M = c_1 XX^\top + V\begin{bmatrix} c_2tt^\top + c_3T & c_2t \\ c_2t^\top & c_2
+          \end{bmatrix}V^\top + (d - \tau_0^2c_1)I, \qquad V = [J/\sqrt p,\ \psi],
+
+at distance :math:`O(n^{-1/2})` in operator norm from the kernel whose scalars it has
+(ICLR Theorems 1, 2; theory.md §4; ICLR's further term :math:`-\tau_0^4\alpha_3 I` is a misprint).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import eigvalsh, qr
+from scipy.sparse.linalg import LinearOperator
+
+from deqcli.errors import DataError, InputError
+from deqcli.kernels.matrix import check_samples
+from deqcli.scalars import Coefficients, ExplicitScalars, ImplicitScalars, SphereScalars
+from deqcli.statistics import MixtureStatistics, check_labels, estimate_statistics
+
+Array = NDArray[np.float64]
+
+
+class Equivalent(LinearOperator):  # type: ignore[misc]
+    r"""The matrix :math:`c\,XX^\top + V C V^\top + \delta I`, kept in factors.
+
+    A scipy ``LinearOperator``: products cost O(np), and the whole spectrum an eigenproblem of
+    size p + K + 1 when n is larger than that.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, p)
+    linear : float
+        c, the weight of the Gram matrix.
+    factor : ndarray of shape (n, q)
+        V.
+    core : ndarray of shape (q, q)
+        C, symmetric.
+    ridge : float
+        :math:`\delta`.
+    """
+
+    def __init__(self, X: Array, linear: float, factor: Array, core: Array, ridge: float) -> None:
+        super().__init__(dtype=np.float64, shape=(len(X), len(X)))
+        self.X, self.linear, self.factor, self.core, self.ridge = X, linear, factor, core, ridge
+
+    def _matmat(self, block: Array) -> Array:
+        gram = self.linear * (self.X @ (self.X.T @ block))
+        low_rank = self.factor @ (self.core @ (self.factor.T @ block))
+        return np.asarray(gram + low_rank + self.ridge * block)
+
+    def _matvec(self, vector: Array) -> Array:
+        return self._matmat(vector.reshape(-1, 1)).ravel()
+
+    def _adjoint(self) -> Equivalent:
+        return self
+
+    def dense(self) -> Array:
+        """Return the matrix, of shape (n, n)."""
+        out = self.linear * (self.X @ self.X.T)
+        low_rank = self.factor @ (self.core @ self.factor.T)
+        out += 0.5 * (low_rank + low_rank.T)
+        out[np.diag_indices_from(out)] += self.ridge
+        return out
+
+    def eigenvalues(self) -> Array:
+        r"""Return all n eigenvalues in ascending order.
+
+        With :math:`[X, V] = QR`, those off :math:`\delta` are the eigenvalues of
+        :math:`R\,\mathrm{diag}(cI, C)\,R^\top + \delta I`.
+        """
+        n, p = self.X.shape
+        q = self.factor.shape[1]
+        if n <= p + q:
+            return np.asarray(eigvalsh(self.dense(), check_finite=False))
+        (triangle,) = qr(np.hstack([self.X, self.factor]), mode="r", check_finite=False)
+        R = triangle[: p + q]
+        left = np.hstack([self.linear * R[:, :p], R[:, p:] @ self.core])
+        small = left @ R.T
+        inner = eigvalsh(0.5 * (small + small.T), check_finite=False)
+        return np.sort(np.concatenate([inner, np.zeros(n - p - q)])) + self.ridge
+
+
+def equivalent(
+    X: ArrayLike,
+    y: ArrayLike | None,
+    scalars: ImplicitScalars | ExplicitScalars | SphereScalars | Coefficients,
+    kernel: str = "ck",
+    statistics: MixtureStatistics | None = None,
+) -> Equivalent:
+    r"""Return the high-dimensional equivalent of a kernel on the rows of ``X``.
+
+    Parameters
+    ----------
+    X : array of shape (n, p)
+    y : array of shape (n,), or None
+        Labels of any kind; None where the data has no classes (one class, or the sphere).
+    scalars : ImplicitScalars, ExplicitScalars, SphereScalars or Coefficients
+        Of the network. Sphere scalars give :math:`\alpha 11^\top + \beta XX^\top + \mu I`.
+    kernel : str
+        ``ck``, ``preactivation_ck``, ``ntk`` or ``preactivation_ntk`` (the first and third for an
+        explicit network); sphere scalars and coefficients already are of one kernel.
+    statistics : MixtureStatistics, optional
+        Known exactly; estimated from ``X`` and ``y`` when absent.
+
+    Examples
+    --------
+    >>> from deqcli.scalars import implicit_scalars
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((60, 20)) / np.sqrt(20)
+    >>> M = equivalent(X, np.repeat([0, 1], 30), implicit_scalars("relu", 0.2), kernel="ck")
+    >>> bool(np.allclose(M.eigenvalues(), np.linalg.eigvalsh(M.dense())))
+    True
+    """
+    samples = check_samples(X, "X", least=2)
+    if isinstance(scalars, SphereScalars):
+        ones = np.ones((len(samples), 1))
+        return Equivalent(samples, scalars.beta, ones, np.array([[scalars.alpha]]), scalars.mu)
+    if isinstance(scalars, Coefficients):
+        c = scalars
+    elif isinstance(scalars, ImplicitScalars | ExplicitScalars):
+        c = scalars.coefficients(kernel)
+    else:
+        raise InputError(f"scalars of type {type(scalars).__name__} are not understood.")
+    labels = check_labels(np.zeros(len(samples), int) if y is None else y, len(samples))
+    known = statistics or estimate_statistics(samples, labels)
+    n_classes = len(known.t)
+    if labels.max() >= n_classes or known.centres.shape[1] != samples.shape[1]:
+        raise DataError(
+            f"statistics of {n_classes} class(es) in {known.centres.shape[1]} dimensions do not "
+            f"match data of {labels.max() + 1} in {samples.shape[1]}."
+        )
+    J = np.eye(n_classes)[labels]
+    factor = np.column_stack([J / np.sqrt(samples.shape[1]), known.fluctuations(samples, labels)])
+    direction = np.append(known.t, 1.0)
+    core = c.c2 * np.outer(direction, direction)
+    core[:-1, :-1] += c.c3 * known.T
+    return Equivalent(samples, c.c1, factor, core, c.d - c.tau0**2 * c.c1)

@@ -1,0 +1,1 @@
+"""Figures: each ``draw(table) -> Figure`` reads the table's columns and nothing else."""

@@ -1,0 +1,1 @@
+"""Exact infinite-width kernels of implicit and explicit networks."""

@@ -1,0 +1,243 @@
+r"""Chebyshev interpolation of a pair kernel in its three scalars.
+
+A kernel entry is one smooth function of :math:`(\|x\|, \|x'\|, \omega)`,
+:math:`\omega = \arcsin\cos\angle(x, x')`. The arcsine opens the branch points at parallel inputs
+that kinked activations have, so that a tensor of a few dozen Chebyshev polynomials a direction
+reaches rounding. The degree in each direction grows until the trailing coefficients vanish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.polynomial.chebyshev import chebvander
+from numpy.typing import NDArray
+
+from deqcli.kernels.pairs import PairKernel
+
+Array = NDArray[np.float64]
+
+#: Trailing coefficients below this, relative to the largest, count as nothing.
+TOLERANCE = 5e-12
+_MAX_NORM_DEGREE, _MAX_ANGLE_DEGREE = 48, 160
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A closed interval and its map to [-1, 1]."""
+
+    low: float
+    high: float
+
+    def nodes(self, count: int) -> Array:
+        """Return ``count`` Chebyshev points of the first kind."""
+        unit = np.cos(np.pi * (np.arange(count) + 0.5) / count)
+        return 0.5 * (self.low + self.high) + 0.5 * (self.high - self.low) * unit
+
+    def unit(self, x: Array) -> Array:
+        """Map points of the interval to [-1, 1]."""
+        width = self.high - self.low
+        return (2 * x - (self.low + self.high)) / width if width > 0 else np.zeros_like(x)
+
+
+def _transform(count: int) -> Array:
+    """Matrix from values at ``count`` Chebyshev points to Chebyshev coefficients."""
+    unit = np.cos(np.pi * (np.arange(count) + 0.5) / count)
+    matrix = chebvander(unit, count - 1).T * (2 / count)
+    matrix[0] /= 2
+    return np.asarray(matrix)
+
+
+def _resolved(coefficients: Array, axis: int) -> bool:
+    size = np.abs(coefficients)
+    tail = np.take(size, [-1, -2], axis=axis) if size.shape[axis] > 2 else size
+    return bool(tail.max() <= TOLERANCE * size.max())
+
+
+@dataclass(frozen=True)
+class NormSeries:
+    """Functions of one norm (the kernels' diagonals) as Chebyshev series.
+
+    Attributes
+    ----------
+    interval : Interval
+        The norms covered.
+    coefficients : ndarray of shape (degree + 1, 2)
+        One column for the CK, one for the NTK.
+    """
+
+    interval: Interval
+    coefficients: Array
+
+    def __call__(self, norm: Array) -> tuple[Array, Array]:
+        """Evaluate both functions."""
+        basis = chebvander(self.interval.unit(norm), len(self.coefficients) - 1)
+        values = basis @ self.coefficients
+        return values[:, 0], values[:, 1]
+
+    @staticmethod
+    def fit(pairs: PairKernel, interval: Interval) -> NormSeries | None:
+        """Interpolate the diagonal, or return None where no admissible degree resolves it."""
+        for count in _sizes(9, _MAX_NORM_DEGREE * 2, interval):
+            nodes = interval.nodes(count)
+            values = np.stack(pairs(nodes, nodes, np.zeros_like(nodes)), axis=1)
+            coefficients = _transform(count) @ values
+            if count == 1 or all(_resolved(coefficients[:, [c]], 0) for c in (0, 1)):
+                return NormSeries(interval, coefficients)
+        return None
+
+
+def _sizes(start: int, largest: int, interval: Interval) -> list[int]:
+    """Return numbers of points to try; one suffices where the interval is a point."""
+    if interval.high - interval.low <= 4e-16 * abs(interval.high):
+        return [1]
+    sizes = [start]
+    while sizes[-1] < largest:
+        sizes.append(int(1.5 * sizes[-1]) + 1)
+    return sizes
+
+
+@dataclass(frozen=True)
+class PairTable:
+    """One kernel off the diagonal as a tensor Chebyshev series.
+
+    Attributes
+    ----------
+    norms, omegas : Interval
+        What is covered.
+    coefficients : ndarray of shape (angle terms, norm terms, norm terms)
+        Symmetric in the last two axes.
+    """
+
+    norms: Interval
+    omegas: Interval
+    coefficients: Array
+
+    @staticmethod
+    def fit(pairs: PairKernel, which: int, norms: Interval, omegas: Interval) -> PairTable | None:
+        """Interpolate CK (``which = 0``) or NTK (1); None where no degree resolves it."""
+
+        def select(norm1: Array, norm2: Array, omega: Array) -> Array:
+            return pairs(norm1, norm2, np.pi / 2 - omega)[which]
+
+        norm_sizes = _sizes(5, _MAX_NORM_DEGREE, norms)
+        angle_sizes = _sizes(9, _MAX_ANGLE_DEGREE, omegas)
+        a, b = _guess_sizes(select, norms, omegas, norm_sizes, angle_sizes)
+        while a < len(norm_sizes) and b < len(angle_sizes):
+            coefficients = _coefficients(select, norms, omegas, norm_sizes[a], angle_sizes[b])
+            norms_done = norm_sizes[a] == 1 or _resolved(coefficients, 1)
+            angle_done = angle_sizes[b] == 1 or _resolved(coefficients, 0)
+            if norms_done and angle_done:
+                return PairTable(norms, omegas, _chop(coefficients))
+            a, b = a + (not norms_done), b + (not angle_done)
+        return None
+
+    def norm_basis(self, norm: Array) -> Array:
+        """Return the Chebyshev polynomials of the norms, of shape (n, norm terms)."""
+        return np.asarray(chebvander(self.norms.unit(norm), self.coefficients.shape[1] - 1))
+
+    def evaluate(self, left: Array, basis: Array, cosine: Array, work: Array) -> Array:
+        """Sum the series on a tile by Clenshaw's recurrence.
+
+        Parameters
+        ----------
+        left : ndarray of shape (angle terms, rows, norm terms)
+            The rows' norm basis times each coefficient matrix (see :meth:`contract`).
+        basis : ndarray of shape (columns, norm terms)
+        cosine : ndarray of shape (rows, columns)
+            Cosines between the inputs.
+        work : ndarray of shape (5, >= rows, >= columns)
+            Scratch, so that tiles do not allocate.
+
+        Returns
+        -------
+        ndarray of shape (rows, columns)
+            A view into ``work``.
+        """
+        rows, columns = cosine.shape
+        newer, older, product, spare, twice = (w[:rows, :columns] for w in work)
+        np.clip(cosine, np.sin(self.omegas.low), np.sin(self.omegas.high), out=twice)
+        np.arcsin(twice, out=twice)
+        width = self.omegas.high - self.omegas.low
+        if width > 0:
+            twice *= 4 / width
+            twice -= 2 * (self.omegas.low + self.omegas.high) / width
+        newer[...] = 0.0
+        older[...] = 0.0
+        for k in range(len(left) - 1, 0, -1):
+            np.matmul(left[k], basis.T, out=product)
+            product -= older
+            np.multiply(twice, newer, out=spare)
+            product += spare
+            newer, older, product = product, newer, older
+        np.matmul(left[0], basis.T, out=product)
+        product -= older
+        twice *= 0.5
+        np.multiply(twice, newer, out=spare)
+        product += spare
+        return np.asarray(product)
+
+    def contract(self, basis: Array) -> Array:
+        """Return ``basis @ coefficients[k]`` for every k."""
+        return np.ascontiguousarray(np.einsum("na,kab->knb", basis, self.coefficients))
+
+
+def _guess_sizes(
+    function: Callable[[Array, Array, Array], Array],
+    norms: Interval,
+    omegas: Interval,
+    norm_sizes: list[int],
+    angle_sizes: list[int],
+) -> tuple[int, int]:
+    """Find on a few lines which sizes resolve the function, so that most tables are built once."""
+    corners = [(norms.low, norms.low), (norms.low, norms.high), (norms.high, norms.high)]
+    ends = [(q, w) for q in (norms.low, norms.high) for w in (omegas.low, omegas.high)]
+
+    def along_angle(w: Array) -> Array:
+        first, second = (np.repeat([c[k] for c in corners], w.size) for k in (0, 1))
+        return function(first, second, np.tile(w, len(corners))).reshape(len(corners), -1).T
+
+    def along_norm(r: Array) -> Array:
+        second, w = (np.repeat([e[k] for e in ends], r.size) for k in (0, 1))
+        return function(np.tile(r, len(ends)), second, w).reshape(len(ends), -1).T
+
+    def first(sizes: list[int], interval: Interval, line: Callable[[Array], Array]) -> int:
+        for index, count in enumerate(sizes):
+            if count == 1 or _resolved(_transform(count) @ line(interval.nodes(count)), 0):
+                return index
+        return len(sizes)
+
+    return first(norm_sizes, norms, along_norm), first(angle_sizes, omegas, along_angle)
+
+
+def _coefficients(
+    function: Callable[[Array, Array, Array], Array],
+    norms: Interval,
+    omegas: Interval,
+    norm_count: int,
+    angle_count: int,
+) -> Array:
+    first, second = np.triu_indices(norm_count)
+    r, w = norms.nodes(norm_count), omegas.nodes(angle_count)
+    flat = function(
+        np.repeat(r[first], angle_count),
+        np.repeat(r[second], angle_count),
+        np.tile(w, first.size),
+    ).reshape(first.size, angle_count)
+    values = np.empty((angle_count, norm_count, norm_count))
+    values[:, first, second] = flat.T
+    values[:, second, first] = flat.T
+    to_norm, to_angle = _transform(norm_count), _transform(angle_count)
+    in_norms = to_norm @ values @ to_norm.T
+    return np.einsum("ck,kab->cab", to_angle, in_norms)
+
+
+def _chop(coefficients: Array) -> Array:
+    """Drop trailing terms that do not matter."""
+    size = np.abs(coefficients)
+    floor = 0.1 * TOLERANCE * size.max()
+    angle = 1 + int(np.max(np.nonzero(size.max(axis=(1, 2)) > floor)[0], initial=0))
+    norm = 1 + int(np.max(np.nonzero(size.max(axis=(0, 1)) > floor)[0], initial=0))
+    return np.ascontiguousarray(coefficients[:angle, :norm, :norm])

@@ -1,0 +1,323 @@
+r"""Kernel matrices from a pair kernel: whole, by row blocks, or between two sets.
+
+Small problems go pair by pair. Large ones go tile by tile: the cosines of a tile are one matrix
+product, its entries one tensor Chebyshev series, and the few pairs outside the series' range
+(duplicated or nearly parallel inputs under a kinked activation) are solved directly. Memory is the
+result plus a few tiles.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from deqcli.errors import DataError
+from deqcli.kernels.interpolation import Interval, NormSeries, PairTable
+from deqcli.kernels.pairs import PairKernel
+
+Array = NDArray[np.float64]
+
+CK, NTK = 0, 1
+
+# Up to this many pairs the direct route is cheaper than building a table.
+_FEW_PAIRS = 4000
+_ROWS, _COLUMNS = 128, 512
+# Rows whose cosines with all the others set the range of the table.
+_PROBE_ROWS = 256
+# Cosines this close to +-1 have lost half their digits: the angle is taken from differences.
+_PARALLEL = 1 - 1e-6
+_DIRECT_CHUNK = 5_000
+
+
+def check_samples(X: object, name: str = "X", least: int = 1) -> Array:
+    """Return ``X`` as a finite float64 matrix, or say what is wrong with it."""
+    if np.iscomplexobj(X):
+        raise DataError(f"{name} must be real, (samples, features), not complex.")
+    try:
+        array = np.ascontiguousarray(X, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} must be numeric, (samples, features): {error}.") from error
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise DataError(
+            f"{name} must be a matrix of shape (samples, features), not of shape {array.shape}."
+        )
+    if array.shape[0] < least:
+        raise DataError(f"{name} has {array.shape[0]} sample(s); at least {least} are needed.")
+    bad = np.argwhere(~np.isfinite(array))
+    if bad.size:
+        row, column = bad[0]
+        raise DataError(
+            f"{name} has {len(bad)} entries that are not finite, the first at row {row}, "
+            f"column {column}."
+        )
+    return array
+
+
+@dataclass(frozen=True)
+class Combination:
+    """A matrix to make: ``scale * kernel + gram * X Y^T``; the pre-activation kernels are such.
+
+    Attributes
+    ----------
+    which : int
+        ``CK`` or ``NTK``.
+    scale, gram : float
+    """
+
+    which: int
+    scale: float = 1.0
+    gram: float = 0.0
+
+
+class KernelMatrix:
+    """Matrices of one pair kernel over one set of inputs, or between two.
+
+    Parameters
+    ----------
+    pairs : PairKernel
+    X : ndarray of shape (n, p)
+    Y : ndarray of shape (q, p), optional
+        The columns' inputs; the rows' when absent (the matrix is then symmetric).
+
+    Examples
+    --------
+    >>> from deqcli.activations import activation
+    >>> from deqcli.kernels.pairs import ExplicitPairs
+    >>> matrix = KernelMatrix(ExplicitPairs((activation("identity"),)), np.eye(2))
+    >>> matrix.dense(Combination(NTK))[0].round(12)
+    array([[2., 0.],
+           [0., 2.]])
+    """
+
+    def __init__(self, pairs: PairKernel, X: Array, Y: Array | None = None) -> None:
+        self.pairs = pairs
+        self.symmetric = Y is None
+        self._x, self.x_norm = _directions(X)
+        self._y, self.y_norm = (self._x, self.x_norm) if Y is None else _directions(Y)
+        if self._x.shape[1] != self._y.shape[1]:
+            raise DataError(
+                f"X has {self._x.shape[1]} features and Y has {self._y.shape[1]}; they must agree."
+            )
+        self._tables: dict[int, PairTable | None] = {}
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.x_norm.size, self.y_norm.size
+
+    def dense(self, *wanted: Combination) -> list[Array]:
+        """Return the wanted matrices, each of shape (n, q), made in one pass over the data."""
+        outs = [np.empty(self.shape) for _ in wanted]
+        self._fill(outs, 0, self.shape[0], wanted)
+        return outs
+
+    def blocks(self, wanted: Combination, rows: int) -> Iterator[tuple[slice, Array]]:
+        """Yield consecutive row blocks, so that the matrix need not fit in memory."""
+        for start in range(0, self.shape[0], rows):
+            stop = min(start + rows, self.shape[0])
+            out = np.empty((stop - start, self.shape[1]))
+            self._fill([out], start, stop, (wanted,))
+            yield slice(start, stop), out
+
+    # -----------------------------------------------------------------------------------------
+
+    def _fill(
+        self, outs: list[Array], start: int, stop: int, wanted: tuple[Combination, ...]
+    ) -> None:
+        whole = self.symmetric and (start, stop) == (0, self.shape[0])
+        tables = [self._table(w.which) for w in wanted]
+        factors = [
+            None
+            if t is None
+            else (t.contract(t.norm_basis(self.x_norm)), t.norm_basis(self.y_norm))
+            for t in tables
+        ]
+        local = threading.local()
+
+        def tile(rows: slice, columns: slice) -> None:
+            if not hasattr(local, "work"):
+                local.work = np.empty((5, _ROWS, _COLUMNS))
+            cosine = self._x[rows] @ self._y[columns].T
+            inner = None
+            for out, w, table, factor in zip(outs, wanted, tables, factors, strict=True):
+                if table is None or factor is None:
+                    part = self._direct(rows, columns, cosine, None, w.which, whole)
+                    part = part.reshape(cosine.shape)
+                else:
+                    outside = _outside(cosine, table)
+                    left, right = factor[0][:, rows], factor[1][columns]
+                    part = table.evaluate(left, right, cosine, local.work)
+                    if outside is not None:
+                        part[outside] = self._direct(rows, columns, cosine, outside, w.which, whole)
+                if w.gram:
+                    if inner is None:
+                        inner = np.outer(self.x_norm[rows], self.y_norm[columns]) * cosine
+                    part = w.scale * part + w.gram * inner
+                elif w.scale != 1.0:
+                    part = w.scale * part
+                out[rows.start - start : rows.stop - start, columns] = part
+                if whole and not _on_diagonal(rows, columns):
+                    out[columns, rows] = part.T
+
+        tiles = [
+            (slice(i, min(i + _ROWS, stop)), slice(j, min(j + _COLUMNS, self.shape[1])))
+            for i in range(start, stop, _ROWS)
+            for j in self._column_starts(i, whole)
+        ]
+        _run_tiles(tile, tiles, 1 if None in tables else _threads())
+        if self.symmetric:
+            here = np.arange(start, stop)
+            for out, w in zip(outs, wanted, strict=True):
+                diagonal = w.scale * self.diagonals[w.which] + w.gram * self.x_norm**2
+                if whole:
+                    _mirror_diagonal_tiles(out)
+                out[here - start, here] = diagonal[start:stop]
+
+    def _column_starts(self, row: int, whole: bool) -> range:
+        """Return starts of column tiles; for a symmetric matrix those that reach the diagonal."""
+        first = (row // _COLUMNS) * _COLUMNS if whole else 0
+        return range(first, self.shape[1], _COLUMNS)
+
+    @cached_property
+    def diagonals(self) -> tuple[Array, Array]:
+        """CK and NTK of each row's input with itself, each of shape (n,)."""
+        norm = self.x_norm
+        series = None
+        if norm.size > 200:
+            series = NormSeries.fit(self.pairs, Interval(float(norm.min()), float(norm.max())))
+        if series is not None:
+            return series(norm)
+        unique, where = np.unique(norm, return_inverse=True)
+        ck, ntk = self.pairs(unique, unique, np.zeros_like(unique))
+        return ck[where], ntk[where]
+
+    def _table(self, which: int) -> PairTable | None:
+        """Return the table for this kernel, or None where the direct route is taken."""
+        if which not in self._tables:
+            rows, columns = self.shape
+            count = rows * (rows - 1) // 2 if self.symmetric else rows * columns
+            self._tables[which] = None
+            if count > _FEW_PAIRS:
+                norms = np.concatenate([self.x_norm, self.y_norm])
+                self._tables[which] = PairTable.fit(
+                    self.pairs,
+                    which,
+                    Interval(float(norms.min()), float(norms.max())),
+                    self._omega_range,
+                )
+        return self._tables[which]
+
+    @cached_property
+    def _omega_range(self) -> Interval:
+        """Arcsines of the cosines to expect, from evenly spaced rows; outliers go direct."""
+        step = -(-self.shape[0] // _PROBE_ROWS)
+        probe = np.arange(0, self.shape[0], step)
+        cosine = self._x[probe] @ self._y.T
+        if self.symmetric:
+            cosine[np.arange(probe.size), probe] = 0.0
+        limit = self.pairs.smooth_angle
+        inside = cosine[np.abs(cosine) <= np.sin(limit)]
+        low = float(np.arcsin(max(-1.0, inside.min(initial=0.0))))
+        high = float(np.arcsin(min(1.0, inside.max(initial=0.0))))
+        margin = 0.1 * (high - low) + 1e-3
+        return Interval(max(low - margin, -limit), min(high + margin, limit))
+
+    def _direct(
+        self,
+        rows: slice,
+        columns: slice,
+        cosine: Array,
+        where: NDArray[np.bool_] | None,
+        which: int,
+        whole: bool,
+    ) -> Array:
+        """Solve the chosen entries of a tile (all by default), in arrays of pairs."""
+        i, j = np.nonzero(np.ones(cosine.shape, dtype=bool) if where is None else where)
+        near = cosine[i, j]
+        i, j = i + rows.start, j + columns.start
+        if not self.symmetric:
+            return self._solve(i, j, near, which)
+        # The diagonal is known, and what lies below it on a diagonal tile of a whole matrix is
+        # copied from above.
+        needed = j > i if whole and _on_diagonal(rows, columns) else i != j
+        values = np.zeros(i.size)
+        values[needed] = self._solve(i[needed], j[needed], near[needed], which)
+        return values
+
+    def _solve(self, i: NDArray[np.intp], j: NDArray[np.intp], cosine: Array, which: int) -> Array:
+        values = np.empty(i.size)
+        for begin in range(0, i.size, _DIRECT_CHUNK):
+            part = slice(begin, begin + _DIRECT_CHUNK)
+            angle = self._angles(i[part], j[part], cosine[part])
+            values[part] = self.pairs(self.x_norm[i[part]], self.y_norm[j[part]], angle)[which]
+        return values
+
+    def _angles(self, i: NDArray[np.intp], j: NDArray[np.intp], cosine: Array) -> Array:
+        angle = np.arccos(np.clip(cosine, -1.0, 1.0))
+        near = np.flatnonzero(np.abs(cosine) > _PARALLEL)
+        step = max(1, 4_000_000 // self._x.shape[1])
+        for begin in range(0, near.size, step):
+            part = near[begin : begin + step]
+            x, y = self._x[i[part]], self._y[j[part]]
+            apart = np.linalg.norm(x - y, axis=1)
+            together = np.linalg.norm(x + y, axis=1)
+            angle[part] = 2 * np.arctan2(apart, together)
+        return angle
+
+
+def _outside(cosine: Array, table: PairTable) -> NDArray[np.bool_] | None:
+    """Return which entries the table does not cover, or None."""
+    # Rounding may push a cosine past an end that is itself parallel; that is not outside.
+    low = -np.inf if table.omegas.low <= -np.pi / 2 else np.sin(table.omegas.low)
+    high = np.inf if table.omegas.high >= np.pi / 2 else np.sin(table.omegas.high)
+    if cosine.min() >= low and cosine.max() <= high:
+        return None
+    return np.asarray((cosine < low) | (cosine > high))
+
+
+def _on_diagonal(rows: slice, columns: slice) -> bool:
+    """Whether a tile holds diagonal entries (tiles start at multiples of their size)."""
+    return bool(columns.start <= rows.start < columns.stop)
+
+
+def _mirror_diagonal_tiles(out: Array) -> None:
+    """Copy the upper triangle down inside the tiles on the diagonal."""
+    n = out.shape[0]
+    for start in range(0, n, _COLUMNS):
+        block = out[start : start + _COLUMNS, start : start + _COLUMNS]
+        low = np.tril_indices(block.shape[0], -1)
+        block[low] = block.T[low]
+
+
+def _directions(X: Array) -> tuple[Array, Array]:
+    """Return unit rows (zero rows stay zero) and their norms."""
+    # Scaling by the largest entry first keeps tiny and huge inputs from under- or overflowing.
+    top = np.abs(X).max(axis=1, initial=0.0)
+    safe = np.where(top > 0, top, 1.0)
+    scaled = X / safe[:, None]
+    norm = np.linalg.norm(scaled, axis=1)
+    return scaled / np.where(norm > 0, norm, 1.0)[:, None], norm * top
+
+
+def _threads() -> int:
+    """Return as many threads as BLAS may use now, so that one setting rules both."""
+    return max((int(pool["num_threads"]) for pool in threadpool_info()), default=1)
+
+
+def _run_tiles(
+    tile: Callable[[slice, slice], None], tiles: list[tuple[slice, slice]], threads: int
+) -> None:
+    if threads == 1 or len(tiles) < 2 * threads:
+        for rows, columns in tiles:
+            tile(rows, columns)
+        return
+    with threadpool_limits(1), ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(lambda pair: tile(*pair), tiles):
+            pass

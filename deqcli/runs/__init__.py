@@ -1,0 +1,1 @@
+"""Runs that survive: seeds, atomic files, stores, provenance, parallel work. No kernels here."""

@@ -1,0 +1,347 @@
+r"""The few scalars through which a network's kernels see its activations.
+
+Every equivalent matrix is
+:math:`c_1 XX^\top + V[[c_2 tt^\top + c_3 T, c_2 t],[c_2 t^\top, c_2]]V^\top + (d - \tau_0^2c_1)I`
+(:mod:`deqcli.equivalents`); here are :math:`c_1, c_2, c_3, d` for implicit and explicit networks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.polynomial.chebyshev import Chebyshev
+
+from deqcli.activations import Activation, activation
+from deqcli.errors import InputError
+from deqcli.gaussian import centring, check_existence, moments
+from deqcli.kernels.implicit import kernel_name
+from deqcli.kernels.pairs import ExplicitPairs, ImplicitPairs
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """The four scalars of one equivalent matrix, and the data's ``tau0``."""
+
+    c1: float
+    c2: float
+    c3: float
+    d: float
+    tau0: float
+
+
+@dataclass(frozen=True)
+class ImplicitScalars:
+    r"""All scalars of a DEQ with its activation centred (theory.md §3, §4).
+
+    Attributes
+    ----------
+    activation : str
+        Name of the activation.
+    sigma_a2, sigma_b2, tau0 : float
+        The setting.
+    tau, shift : float
+        :math:`\tau_*` and what centring subtracted.
+    m1, m2, s, r, gamma2 : float
+        Moments at :math:`\tau_*`.
+    alpha1, alpha2, alpha3, alpha4 : float
+        Of the conjugate kernel G; ``alpha4`` is the norms' response.
+    ell1, ell2, ell3 : float
+        Of the pre-activation kernel :math:`\Lambda`; HLD and ICLR print these as alpha.
+    beta1, beta2, beta3, kappa2 : float
+        Of the pre-activation tangent kernel K.
+    """
+
+    activation: str
+    sigma_a2: float
+    sigma_b2: float
+    tau0: float
+    tau: float
+    shift: float
+    m1: float
+    m2: float
+    s: float
+    r: float
+    gamma2: float
+    alpha1: float
+    alpha2: float
+    alpha3: float
+    alpha4: float
+    ell1: float
+    ell2: float
+    ell3: float
+    beta1: float
+    beta2: float
+    beta3: float
+    kappa2: float
+
+    @property
+    def diagonal_slope(self) -> float:
+        r"""Rate :math:`s\alpha_4` at which :math:`G_{ii}` moves with :math:`\|x_i\|^2` (§6)."""
+        return self.s * self.alpha4
+
+    def coefficients(self, kernel: str) -> Coefficients:
+        r"""Return :math:`(c_1, c_2, c_3, d)` of ``ck``, ``preactivation_ck``, ``ntk`` or
+        ``preactivation_ntk``.
+
+        For the network's NTK, :math:`\Theta = (K - \sigma_b^2 XX^\top)/\sigma_a^2` with the
+        division carried out by hand, so that :math:`\sigma_a = 0` is legal.
+        """
+        name = kernel_name(kernel)
+        D = 1 - self.sigma_a2 * self.m1**2
+        if name == "ck":
+            c = self.alpha1, self.alpha2, self.alpha3, self.gamma2
+        elif name == "preactivation_ck":
+            c = self.ell1, self.ell2, self.ell3, self.tau**2
+        elif name == "preactivation_ntk":
+            c = self.beta1, self.beta2, self.beta3, self.kappa2
+        else:
+            c = (
+                self.sigma_b2 * self.m1**2 * (1 + D) / D**2,
+                self.alpha2 / D,
+                (self.alpha3 + (self.m2 * self.ell1) ** 2 / D) / D,
+                (self.gamma2 + self.r * self.sigma_b2 * self.tau0**2)
+                / (1 - self.sigma_a2 * self.r),
+            )
+        return Coefficients(*c, self.tau0)
+
+
+def implicit_scalars(
+    act: Activation | str, sigma_a2: float, sigma_b2: float | None = None, tau0: float = 1.0
+) -> ImplicitScalars:
+    r"""Return every scalar of a DEQ; the activation is centred jointly with :math:`\tau_*`.
+
+    With :math:`D = 1 - \sigma_a^2 m_1^2`,
+
+    .. math:: \alpha_1 = \sigma_b^2 m_1^2/D,\quad \alpha_2 = m_2^2\alpha_4^2/4D,\quad
+       \alpha_3 = m_2^2\ell_1^2/2D,\quad \alpha_4 = \sigma_b^2/(1 - \sigma_a^2 s),
+
+    .. math:: \ell_1 = \sigma_b^2/D,\quad \ell_{2,3} = \sigma_a^2\alpha_{2,3},\quad
+       \beta_{1,2} = \ell_{1,2}/D,\quad \beta_3 = (\ell_3 + \sigma_a^2 m_2^2\ell_1^2/D)/D,\quad
+       \kappa^2 = \tau_*^2/(1 - \sigma_a^2 r)
+
+    (theory.md §4; ICML Theorem 1 prints :math:`\alpha_4` where :math:`\alpha_4^2` is right, and
+    its :math:`\beta_3` and K are not those of the tangent kernel).
+
+    Parameters
+    ----------
+    act : Activation or str
+        Any earlier shift is replaced by the centring one.
+    sigma_a2, sigma_b2 : float
+        ``sigma_b2`` is ``1 - sigma_a2`` by default.
+    tau0 : float
+        Root of the mean variance of the data.
+
+    Examples
+    --------
+    >>> s = implicit_scalars("relu", sigma_a2=0.2, sigma_b2=0.8, tau0=1.05)
+    >>> round(s.tau, 10), round(s.alpha2, 10), round(s.kappa2, 10)
+    (0.9728944323, 0.0326145037, 1.0516928627)
+    """
+    act = activation(act)
+    sigma_b2 = 1 - sigma_a2 if sigma_b2 is None else sigma_b2
+    solved = centring(act, sigma_a2, sigma_b2, tau0)
+    m = moments(act.shifted(solved.shift), solved.tau)
+    D = 1 - sigma_a2 * m.m1**2
+    ell1 = sigma_b2 / D
+    alpha1 = ell1 * m.m1**2
+    alpha4 = sigma_b2 / (1 - sigma_a2 * m.s)
+    alpha2 = (m.m2 * alpha4) ** 2 / (4 * D)
+    alpha3 = (m.m2 * ell1) ** 2 / (2 * D)
+    ell2, ell3 = sigma_a2 * alpha2, sigma_a2 * alpha3
+    return ImplicitScalars(
+        activation=act.name,
+        sigma_a2=float(sigma_a2),
+        sigma_b2=float(sigma_b2),
+        tau0=float(tau0),
+        tau=solved.tau,
+        shift=solved.shift,
+        m1=m.m1,
+        m2=m.m2,
+        s=m.s,
+        r=m.r,
+        gamma2=m.gamma2,
+        alpha1=alpha1,
+        alpha2=alpha2,
+        alpha3=alpha3,
+        alpha4=alpha4,
+        ell1=ell1,
+        ell2=ell2,
+        ell3=ell3,
+        beta1=ell1 / D,
+        beta2=ell2 / D,
+        beta3=(ell3 + sigma_a2 * (m.m2 * ell1) ** 2 / D) / D,
+        kappa2=solved.tau**2 / (1 - sigma_a2 * m.r),
+    )
+
+
+@dataclass(frozen=True)
+class ExplicitScalars:
+    r"""Scalars of an explicit network's last layer (theory.md §5).
+
+    Attributes
+    ----------
+    tau0 : float
+        Of the data.
+    alpha1, alpha2, alpha3, alpha4, tau2 : float
+        :math:`\tilde\alpha_{L,1..4}` and :math:`\tilde\tau_L^2` of the CK.
+    beta1, beta2, beta3, kappa2 : float
+        Of the NTK.
+    acts : tuple of Activation
+        The layers, each centred where it stands.
+    """
+
+    tau0: float
+    alpha1: float
+    alpha2: float
+    alpha3: float
+    alpha4: float
+    tau2: float
+    beta1: float
+    beta2: float
+    beta3: float
+    kappa2: float
+    acts: tuple[Activation, ...] = dataclasses.field(repr=False)
+
+    @property
+    def diagonal_slope(self) -> float:
+        r"""Rate :math:`\tilde\alpha_{L,4}` at which :math:`\Sigma_{ii}` moves with the norm."""
+        return self.alpha4
+
+    def coefficients(self, kernel: str) -> Coefficients:
+        """Return the four scalars of ``ck`` or ``ntk``."""
+        if kernel == "ck":
+            return Coefficients(self.alpha1, self.alpha2, self.alpha3, self.tau2, self.tau0)
+        if kernel == "ntk":
+            return Coefficients(self.beta1, self.beta2, self.beta3, self.kappa2, self.tau0)
+        raise InputError(f"unknown kernel {kernel!r}: an explicit network has ck and ntk.")
+
+
+def explicit_scalars(acts: Sequence[Activation | str], tau0: float = 1.0) -> ExplicitScalars:
+    r"""Return the scalars of an explicit network whose layers are centred one after the other.
+
+    .. math:: \tilde\alpha_1 \leftarrow m_1^2\tilde\alpha_1,\quad
+       \tilde\alpha_2 \leftarrow m_1^2\tilde\alpha_2 + \tfrac14 m_2^2\tilde\alpha_4^2,\quad
+       \tilde\alpha_3 \leftarrow m_1^2\tilde\alpha_3 + \tfrac12 m_2^2\tilde\alpha_1^2,\quad
+       \tilde\alpha_4 \leftarrow s\tilde\alpha_4,
+
+    .. math:: \tilde\beta_{1,2} \leftarrow \tilde\alpha_{1,2} + m_1^2\tilde\beta_{1,2},\quad
+       \tilde\beta_3 \leftarrow \tilde\alpha_3 + m_1^2\tilde\beta_3
+       + m_2^2(\tilde\beta_1\tilde\alpha_1)_{l-1},\quad
+       \tilde\kappa^2 \leftarrow \tilde\tau^2 + r\tilde\kappa^2
+
+    (theory.md §5; ICML Theorem 3 prints :math:`\tilde\alpha_4` and :math:`\tilde\alpha_1` without
+    their squares). The formulas hold for centred layers only: each activation is centred at its
+    input's :math:`\tilde\tau_{l-1}` here, which changes nothing if it already was, and the layers
+    used are returned in ``acts``.
+
+    Examples
+    --------
+    >>> q = explicit_scalars(["tanh", "relu"], tau0=1.0)
+    >>> round(q.alpha1, 8), round(q.tau2, 8)
+    (0.09171979, 0.13439333)
+    """
+    if isinstance(acts, str | Activation):
+        acts = [acts]
+    if not (math.isfinite(tau0) and tau0 > 0):
+        raise InputError(f"tau0 must be a positive number, not {tau0!r}.")
+    alpha1, alpha2, alpha3, alpha4 = 1.0, 0.0, 0.0, 1.0
+    beta1, beta2, beta3, kappa2, tau2 = 1.0, 0.0, 0.0, tau0**2, tau0**2
+    layers: list[Activation] = []
+    for given in acts:
+        act = activation(given)
+        tau = math.sqrt(tau2)
+        act = act.shifted(moments(act.shifted(0.0), tau).mean)
+        m = moments(act, tau)
+        beta3 = m.m1**2 * beta3 + m.m2**2 * beta1 * alpha1
+        alpha2 = m.m1**2 * alpha2 + 0.25 * (m.m2 * alpha4) ** 2
+        alpha3 = m.m1**2 * alpha3 + 0.5 * (m.m2 * alpha1) ** 2
+        alpha1 = m.m1**2 * alpha1
+        alpha4 = m.s * alpha4
+        tau2 = m.gamma2
+        beta1, beta2, beta3 = alpha1 + m.m1**2 * beta1, alpha2 + m.m1**2 * beta2, alpha3 + beta3
+        kappa2 = tau2 + m.r * kappa2
+        layers.append(act)
+    if not layers:
+        raise InputError("an explicit network needs at least one activation.")
+    return ExplicitScalars(
+        float(tau0), alpha1, alpha2, alpha3, alpha4, tau2, beta1, beta2, beta3, kappa2,
+        tuple(layers),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SphereScalars:
+    r"""Scalars of :math:`\alpha 11^\top + \beta XX^\top + \mu I` for unit-norm inputs (HLD)."""
+
+    alpha: float
+    beta: float
+    mu: float
+    dimension: int
+
+
+def sphere_scalars(
+    network: Activation | str | Sequence[Activation | str],
+    dimension: int,
+    *,
+    sigma_a2: float | None = None,
+    sigma_b2: float | None = None,
+    kernel: str = "preactivation_ck",
+) -> SphereScalars:
+    r"""Return the scalars of a kernel on the unit sphere, any activation, not centred.
+
+    With :math:`g(t)` the kernel of two unit inputs of inner product t,
+
+    .. math:: \alpha = g(0) + g''(0)/2d,\quad \beta = g'(0),\quad \mu = g(1) - g(0) - g'(0)
+
+    (HLD Theorems 1-4; theory.md §4). The derivatives are those of a Chebyshev interpolant of the
+    exact kernel, so that one code serves implicit and explicit networks, CK and NTK (HLD Theorem 3
+    prints :math:`k'(0)` with the wrong sign).
+
+    Parameters
+    ----------
+    network : activation, or sequence of activations
+        A DEQ's activation (with ``sigma_a2``), or an explicit network's layers (without).
+    dimension : int
+        The dimension d of the sphere's space.
+    kernel : str
+        One of the four names for a DEQ; ``ck`` or ``ntk`` for an explicit network.
+
+    Examples
+    --------
+    >>> s = sphere_scalars("nrelu", 1200, sigma_a2=0.2)      # HLD's setting, their CK
+    >>> round(s.alpha, 6), round(s.beta, 6), round(s.mu, 6)
+    (0.070937, 0.893374, 0.035713)
+    """
+    pairs: ImplicitPairs | ExplicitPairs
+    scale, gram = 1.0, 0.0
+    if sigma_a2 is None:
+        layers = [network] if isinstance(network, str | Activation) else list(network)
+        pairs = ExplicitPairs(tuple(activation(a) for a in layers))
+        if kernel not in ("ck", "ntk"):
+            raise InputError(f"unknown kernel {kernel!r}: an explicit network has ck and ntk.")
+    else:
+        if not isinstance(network, str | Activation):
+            raise InputError("a DEQ has one activation; leave sigma_a2 out for explicit layers.")
+        act = activation(network)
+        sigma_b2 = 1 - sigma_a2 if sigma_b2 is None else sigma_b2
+        check_existence(act, sigma_a2, sigma_b2, papers_range=False)
+        pairs = ImplicitPairs(act, float(sigma_a2), float(sigma_b2))
+        if kernel_name(kernel).startswith("preactivation"):
+            scale, gram = float(sigma_a2), float(sigma_b2)
+    which = int(kernel.endswith("ntk"))
+
+    def g(t: np.ndarray) -> np.ndarray:
+        one = np.ones_like(t)
+        return scale * pairs(one, one, np.arccos(t))[which] + gram * t
+
+    # Singularities lie at |t| = 1 at the nearest: on half of that, 40 terms reach rounding.
+    series = Chebyshev.interpolate(g, 40, domain=[-0.5, 0.5])
+    value, slope, curvature = (
+        float(series.deriv(k)(0.0)) if k else float(series(0.0)) for k in range(3)
+    )
+    end = float(g(np.ones(1))[0])
+    return SphereScalars(value + curvature / (2 * dimension), slope, end - value - slope, dimension)

@@ -1,0 +1,142 @@
+r"""Second-order statistics of a mixture: known exactly or estimated from labelled samples.
+
+.. math:: C^\circ = \sum_a \tfrac{n_a}{n} C_a,\quad \tau_0^2 = \tfrac1p\operatorname{tr}C^\circ,
+   \quad t_a = \tfrac1{\sqrt p}\operatorname{tr}(C_a - C^\circ),\quad
+   T_{ab} = \tfrac1p\operatorname{tr}(C_aC_b)
+
+for samples :math:`x = (\mu_a + C_a^{1/2}w)/\sqrt p` (theory.md §1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from deqcli.errors import DataError
+from deqcli.kernels.matrix import check_samples
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class MixtureStatistics:
+    r"""What the equivalents need to know of the data.
+
+    Attributes
+    ----------
+    tau0 : float
+    t : ndarray of shape (K,)
+    T : ndarray of shape (K, K)
+    centres : ndarray of shape (K, p)
+        Class means of the samples, :math:`\mu_a/\sqrt p`.
+    spreads : ndarray of shape (K,)
+        :math:`E\|x - Ex\|^2 = \operatorname{tr}C_a/p` of each class.
+    """
+
+    tau0: float
+    t: Array
+    T: Array
+    centres: Array
+    spreads: Array
+
+    def fluctuations(self, X: Array, y: NDArray[np.int64]) -> Array:
+        r"""Return :math:`\psi_i = \|x_i - Ex_i\|^2 - E\|x_i - Ex_i\|^2`, of shape (n,)."""
+        squares = np.empty(len(X))
+        for a in range(len(self.t)):
+            mine = np.flatnonzero(y == a)
+            squares[mine] = np.sum((X[mine] - self.centres[a]) ** 2, axis=1) - self.spreads[a]
+        return squares
+
+
+def check_labels(y: ArrayLike, n_samples: int) -> NDArray[np.int64]:
+    """Return class indices 0 ... K-1 for labels of any kind, or say what is wrong."""
+    labels = np.asarray(y)
+    if labels.shape != (n_samples,):
+        raise DataError(
+            f"y must hold one label a sample: {n_samples} samples, labels of shape {labels.shape}."
+        )
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise DataError("y has labels that are not finite.")
+    if labels.dtype == object:
+        raise DataError("y must be numbers or strings.")
+    return np.unique(labels, return_inverse=True)[1].astype(np.int64)
+
+
+def from_covariances(
+    centres: Array, traces: Array, products: Array, counts: NDArray[np.int64]
+) -> MixtureStatistics:
+    r"""Build the statistics from :math:`\operatorname{tr}C_a` and :math:`\operatorname{tr}C_aC_b`.
+
+    Parameters
+    ----------
+    centres : ndarray of shape (K, p)
+        Class means of the samples.
+    traces : ndarray of shape (K,)
+    products : ndarray of shape (K, K)
+    counts : ndarray of shape (K,)
+        Samples in each class; they weigh :math:`C^\circ`.
+    """
+    p = centres.shape[1]
+    mean_trace = float(counts @ traces / counts.sum())
+    return MixtureStatistics(
+        tau0=float(np.sqrt(mean_trace / p)),
+        t=(traces - mean_trace) / np.sqrt(p),
+        T=products / p,
+        centres=centres,
+        spreads=traces / p,
+    )
+
+
+def estimate_statistics(X: ArrayLike, y: ArrayLike) -> MixtureStatistics:
+    r"""Estimate the statistics from labelled samples, class by class.
+
+    Empirical means and covariances. The plug-in :math:`\operatorname{tr}\hat C_a^2` is too large by
+    about :math:`(\operatorname{tr}C_a)^2/n_a`, which does not vanish when n and p are comparable;
+    it is replaced by the unbiased
+
+    .. math:: \tfrac{(n_a-1)^2}{(n_a-2)(n_a+1)}\left(\operatorname{tr}\hat C_a^2
+              - \tfrac{(\operatorname{tr}\hat C_a)^2}{n_a-1}\right)
+
+    (exact for Gaussian samples; classes of fewer than four keep the plug-in).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((400, 500)) / np.sqrt(500)
+    >>> stats = estimate_statistics(X, np.repeat([0, 1], 200))
+    >>> bool(abs(stats.tau0 - 1) < 0.01), bool(abs(stats.T - 1).max() < 0.05)
+    (True, True)
+    """
+    samples = check_samples(X, "X", least=2)
+    labels = check_labels(y, len(samples))
+    p = samples.shape[1]
+    counts = np.bincount(labels)
+    if counts.min() < 2:
+        raise DataError(
+            f"class {int(counts.argmin())} has {int(counts.min())} sample(s); "
+            "estimating its covariance needs at least 2."
+        )
+    centres = np.stack([samples[labels == a].mean(axis=0) for a in range(counts.size)])
+    # Rows scaled so that their Gram matrix is the covariance C_a = p cov(x).
+    groups = [
+        (samples[labels == a] - centres[a]) * np.sqrt(p / (counts[a] - 1))
+        for a in range(counts.size)
+    ]
+    traces = np.array([np.sum(g**2) for g in groups])
+    products = np.empty((counts.size, counts.size))
+    by_features = counts.max() > p
+    covariances = [g.T @ g for g in groups] if by_features else []
+    for a in range(counts.size):
+        for b in range(a, counts.size):
+            if by_features:
+                products[a, b] = np.sum(covariances[a] * covariances[b])
+            else:
+                products[a, b] = np.sum((groups[a] @ groups[b].T) ** 2)
+            products[b, a] = products[a, b]
+        n = counts[a]
+        if n >= 4:
+            excess = products[a, a] - traces[a] ** 2 / (n - 1)
+            products[a, a] = max(excess, 0.0) * (n - 1) ** 2 / ((n - 2) * (n + 1))
+    return from_covariances(centres, traces, products, counts)

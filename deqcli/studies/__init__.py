@@ -1,0 +1,1 @@
+"""Studies: each a frozen spec, its points, and the table that they make."""

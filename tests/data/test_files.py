@@ -1,0 +1,122 @@
+import hashlib
+
+import numpy as np
+import pytest
+
+from deqcli.data import files
+from deqcli.errors import DataError
+
+X = np.arange(12.0).reshape(6, 2)
+
+
+def npz(tmp_path, **arrays):
+    path = tmp_path / "own.npz"
+    np.savez(path, **arrays)
+    return path
+
+
+def csv(tmp_path, text):
+    path = tmp_path / "own.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("y", "classes", "indices"),
+    [
+        ([8, 6, 8, 6, 6, 10], ("6", "8", "10"), [1, 0, 1, 0, 0, 2]),
+        ([1.0, -1.0, 1.0, -1.0, 1.0, 1.0], ("-1", "1"), [1, 0, 1, 0, 1, 1]),
+        (list("babcaa"), ("a", "b", "c"), [1, 0, 1, 2, 0, 0]),
+        ([True, False] * 3, ("False", "True"), [1, 0] * 3),
+        ([b"x", b"y"] * 3, ("x", "y"), [0, 1] * 3),
+        ([[3]] * 6, ("3",), [0] * 6),
+    ],
+)
+def test_labels_of_any_kind_are_numbered_and_named(tmp_path, y, classes, indices):
+    path = npz(tmp_path, X=X, y=y)
+    samples, digest = files.read(path)
+    assert samples.classes == classes
+    assert samples.y.tolist() == indices
+    assert samples.y.dtype == np.int64
+    np.testing.assert_array_equal(samples.X, X)
+    assert digest == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_images_are_flattened_and_keep_their_type(tmp_path):
+    samples, _ = files.read(npz(tmp_path, X=np.zeros((4, 3, 2), np.uint8), y=[0, 0, 1, 1]))
+    assert samples.X.shape == (4, 6)
+    assert samples.X.dtype == np.uint8
+
+
+@pytest.mark.parametrize(
+    ("arrays", "complaint"),
+    [
+        ({"X": X}, "has no array y; it has X"),
+        ({"X": X, "y": np.array([{}] * 6, object)}, "never unpickled"),
+        ({"X": X.astype(complex), "y": [0] * 6}, "X of type complex128"),
+        ({"X": [["a"], ["b"]], "y": [0, 1]}, "it must hold real numbers"),
+        ({"X": X[:, 0], "y": [0] * 6}, r"X of shape \(6,\); it must be \(samples, features\)"),
+        ({"X": np.zeros((0, 3)), "y": []}, "X of shape"),
+        ({"X": np.zeros((3, 0)), "y": [0] * 3}, "X of shape"),
+        ({"X": X, "y": [0] * 5}, r"6 samples but labels of shape \(5,\)"),
+        ({"X": X, "y": np.zeros((6, 2))}, r"labels of shape \(6, 2\)"),
+        ({"X": X[:1], "y": [0]}, "fewer than two samples"),
+        ({"X": np.where(X == 7, np.nan, X), "y": [0] * 6}, "sample 3, feature 1 is nan"),
+        ({"X": np.where(X == 4, np.inf, X), "y": [0] * 6}, "sample 2, feature 0 is inf"),
+        ({"X": X, "y": [0, 1, np.nan, 0, 1, 1]}, "no usable label at sample 2"),
+        ({"X": X, "y": [0, 1, 0.5, 0, 1, 1]}, "the label 0.5 at sample 2"),
+        ({"X": X, "y": np.zeros(6, complex)}, "labels of type complex128"),
+    ],
+)
+def test_hostile_npz_is_told(tmp_path, arrays, complaint):
+    with pytest.raises(DataError, match=rf"own\.npz.*{complaint}"):
+        files.read(npz(tmp_path, **arrays))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "y,a,b\n8,1,2.5\n6,3,4\n",
+        "a,label,b\n1,8,2.5\n3,6,4\n",
+        "a,b,digit\n1,2.5,8\n3,4,6\n",
+        "a, b, digit\r\n1, 2.5, 8\r\n3, 4, 6\r\n",
+        b"\xef\xbb\xbfy,a,b\n8,1,2.5\n6,3,4\n",
+    ],
+)
+def test_csv_takes_y_or_label_or_the_last_column(tmp_path, text):
+    samples, _ = files.read(csv(tmp_path, text))
+    assert samples.X.tolist() == [[1, 2.5], [3, 4]]
+    assert (samples.y.tolist(), samples.classes) == ([1, 0], ("6", "8"))
+
+
+def test_csv_labels_may_be_text(tmp_path):
+    samples, _ = files.read(csv(tmp_path, "a,y\n1,dog\n2,cat\n3,7\n"))
+    assert (samples.y.tolist(), samples.classes) == ([2, 1, 0], ("7", "cat", "dog"))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "not a readable .csv"),
+        ("1,2\n3,4\n5,6\n", "has no header"),
+        ("a,b\n1,2,3\n", "more values in a line"),
+        ("a,b\n1,2\n1,2,3\n", "not a readable .csv"),
+        ("a\n1\n2\n", "has one column"),
+        ("y,label,a\n1,2,3\n", "both a column 'y' and a column 'label'"),
+        ("a,b,y\n1,x,0\n2,3,1\n", r"text in the column 'b'.*\('y'\)"),
+        ("a,b,y\n1,,0\n2,3,1\n", "sample 0, feature 1 is nan"),
+        ("a,b,y\n1,2,0\n2,3,\n", "no label in line 3"),
+        ("a,b,y\n1,2,0\n", "fewer than two samples"),
+        ("a,b,y\n1,2,0.5\n3,4,1\n", "the label 0.5 at sample 0"),
+        ("a,b,y\n", "has no samples"),
+        (b"a,y\n\xff\xfe,1\n", "not a readable .csv"),
+    ],
+)
+def test_hostile_csv_is_told(tmp_path, text, complaint):
+    with pytest.raises(DataError, match=rf"own\.csv.*{complaint}"):
+        files.read(csv(tmp_path, text))
+
+
+def test_an_absent_file_is_told(tmp_path):
+    with pytest.raises(DataError, match=r"none\.csv cannot be read: No such file"):
+        files.read(tmp_path / "none.csv")
