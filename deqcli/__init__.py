@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from deqcli.equivalents import equivalent as equivalent
     from deqcli.kernels.explicit import explicit_kernels as explicit_kernels
     from deqcli.kernels.implicit import implicit_kernels as implicit_kernels
+    from deqcli.matching import match as match
     from deqcli.scalars import explicit_scalars as explicit_scalars
     from deqcli.scalars import implicit_scalars as implicit_scalars
     from deqcli.scalars import sphere_scalars as sphere_scalars
@@ -35,6 +36,7 @@ _HOME = {
     "equivalent": "deqcli.equivalents",
     "explicit_kernels": "deqcli.kernels.explicit",
     "implicit_kernels": "deqcli.kernels.implicit",
+    "match": "deqcli.matching",
     "explicit_scalars": "deqcli.scalars",
     "implicit_scalars": "deqcli.scalars",
     "sphere_scalars": "deqcli.scalars",

@@ -276,6 +276,21 @@ def _steepest(derivative: Function) -> float:
 # The registry. Factories take their parameters by keyword, each with a default.
 
 
+@dataclasses.dataclass(frozen=True)
+class _Bound:
+    """A function with its parameters; unlike ``functools.partial``, equal ones compare equal."""
+
+    function: Callable[..., NDArray[Any]]
+    parameters: tuple[Any, ...]
+
+    def __init__(self, function: Callable[..., NDArray[Any]], *parameters: Any) -> None:
+        object.__setattr__(self, "function", function)
+        object.__setattr__(self, "parameters", parameters)
+
+    def __call__(self, x: NDArray[Any]) -> NDArray[Any]:
+        return self.function(*self.parameters, x)
+
+
 def _tanh_slope(x: NDArray[Any]) -> NDArray[Any]:
     return 1 - np.tanh(x) ** 2
 
@@ -363,8 +378,8 @@ def _piecewise_linear(
     kinked = right != left
     return Activation(
         name,
-        functools.partial(_two_slopes, right, left),
-        functools.partial(_two_slopes_slope, right, left),
+        _Bound(_two_slopes, right, left),
+        _Bound(_two_slopes_slope, right, left),
         kinks=(0.0,) if kinked else (),
         lipschitz=max(abs(right), abs(left)),
         parameters=dict(parameters or {}),
@@ -392,8 +407,8 @@ def _make_htanh(a: float = 1.0, c: float = 1.0) -> Activation:
         raise ActivationError(f"activation 'htanh': c must be positive, not {c:g}.")
     return Activation(
         _format("htanh", a=a, c=c),
-        functools.partial(_htanh, a, c),
-        functools.partial(_htanh_slope, a, c),
+        _Bound(_htanh, a, c),
+        _Bound(_htanh_slope, a, c),
         kinks=(-c, c),
         lipschitz=abs(a),
         parameters={"a": a, "c": c},
@@ -404,8 +419,8 @@ def _make_htanh(a: float = 1.0, c: float = 1.0) -> Activation:
 def _make_elu(alpha: float = 1.0) -> Activation:
     return Activation(
         _format("elu", alpha=alpha),
-        functools.partial(_elu, alpha),
-        functools.partial(_elu_slope, alpha),
+        _Bound(_elu, alpha),
+        _Bound(_elu_slope, alpha),
         kinks=(0.0,),
         lipschitz=max(1.0, abs(alpha)),
         parameters={"alpha": alpha},
@@ -447,8 +462,8 @@ def _from_power_series(
     linear = not any(ascending[2:])
     return Activation(
         name,
-        functools.partial(_polynomial, ascending),
-        functools.partial(_polynomial, slope),
+        _Bound(_polynomial, ascending),
+        _Bound(_polynomial, slope),
         lipschitz=abs(slope[0]) if linear else math.inf,
         parameters=dict(parameters),
     )

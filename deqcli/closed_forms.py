@@ -76,27 +76,40 @@ class PiecewiseLinear:
     def mean(self, scale: Array) -> Array:
         """Return ``E f(u)``."""
         v = np.maximum(scale, _TINY)
-        total = np.full_like(v, self.offset)
-        for k, jump in zip(self.knots, self.jumps, strict=True):
-            total += jump * v * _ramp(k / v)
+        offset, _, ramps = self._outwards()
+        total = np.full_like(v, offset)
+        for k, jump, e in ramps:
+            total += jump * v * _ramp(e * k / v)
         return total
+
+    def _outwards(self) -> tuple[float, float, list[tuple[float, float, int]]]:
+        """Return offset, slope and (knot, jump, direction) with every ramp rising away from zero.
+
+        A ramp at a negative knot is turned round, (x - k)_+ = (x - k) + (k - x)_+, so that ramps
+        which small inputs do not reach leave nothing behind that must cancel.
+        """
+        ramps = [(k, s, -1 if k < 0 else 1) for k, s in zip(self.knots, self.jumps, strict=True)]
+        offset = self.offset - sum(s * k for k, s, e in ramps if e < 0)
+        return offset, self.slope + sum(s for _, s, e in ramps if e < 0), ramps
 
     def dual(self, scale1: Array, scale2: Array, theta: Array) -> tuple[Array, Array]:
         """Return the two expectations."""
         v1, v2 = np.maximum(scale1, _TINY), np.maximum(scale2, _TINY)
         rho = np.cos(theta)
-        value = self.offset**2 + self.slope**2 * v1 * v2 * rho
-        slope = np.full_like(rho, self.slope**2)
-        for k, jump in zip(self.knots, self.jumps, strict=True):
-            above = ndtr(-k / v1) + ndtr(-k / v2)
-            ramps = v1 * _ramp(k / v1) + v2 * _ramp(k / v2)
-            value = value + jump * (self.offset * ramps + self.slope * v1 * v2 * rho * above)
-            slope = slope + jump * self.slope * above
-        for k, jump_k in zip(self.knots, self.jumps, strict=True):
-            for m, jump_m in zip(self.knots, self.jumps, strict=True):
-                ramp, step = _ramp_pair(k / v1, m / v2, theta)
+        offset, linear, ramps = self._outwards()
+        value = offset**2 + linear**2 * v1 * v2 * rho
+        slope = np.full_like(rho, linear**2)
+        for k, jump, e in ramps:
+            beyond = e * (ndtr(-e * k / v1) + ndtr(-e * k / v2))
+            means = v1 * _ramp(e * k / v1) + v2 * _ramp(e * k / v2)
+            value = value + jump * (offset * means + linear * v1 * v2 * rho * beyond)
+            slope = slope + jump * linear * beyond
+        for k, jump_k, e in ramps:
+            for m, jump_m, f in ramps:
+                angle = theta if e == f else np.pi - theta
+                ramp, step = _ramp_pair(e * k / v1, f * m / v2, angle)
                 value = value + jump_k * jump_m * v1 * v2 * ramp
-                slope = slope + jump_k * jump_m * step
+                slope = slope + e * f * jump_k * jump_m * step
         return value, slope
 
 
@@ -191,7 +204,11 @@ class Sinusoid:
     def dual(self, scale1: Array, scale2: Array, theta: Array) -> tuple[Array, Array]:
         """Return the two expectations."""
         lam = scale1 * scale2 * np.cos(theta)
-        mean = 0.5 * (scale1**2 + scale2**2)
-        rising, falling = 0.5 * np.exp(lam - mean), 0.5 * np.exp(-lam - mean)
-        odd, even = rising - falling, rising + falling
+        # exp(+-lam - (q1+q2)/2)/2, the exponents as squares so that large inputs cancel nothing.
+        far, product = 0.5 * (scale1 - scale2) ** 2, 2 * scale1 * scale2
+        rising = 0.5 * np.exp(-far - product * np.sin(theta / 2) ** 2)
+        falling = 0.5 * np.exp(-far - product * np.cos(theta / 2) ** 2)
+        even = rising + falling
+        # Their difference, without cancellation for small inputs.
+        odd = -np.sign(lam) * np.maximum(rising, falling) * np.expm1(-2 * np.abs(lam))
         return (even, odd) if self.cosine else (odd, even)

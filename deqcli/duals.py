@@ -48,10 +48,12 @@ def bind(act: Activation, scale1: Array, scale2: Array) -> Dual:
     0.432332358382 0.567667641618
     0.5 0.5
     """
-    if act.closed_form is not None:
+    widest = max(float(np.max(scale1, initial=0.0)), float(np.max(scale2, initial=0.0)))
+    # The closed form of a bounded ramp cancels like (scale/knot)^2.
+    outermost = max(map(abs, act.kinks), default=0.0)
+    if act.closed_form is not None and not widest > _CANCELS * outermost > 0:
         return _closed(act, scale1, scale2)
     if not act.kinks:
-        widest = max(float(np.max(scale1, initial=0.0)), float(np.max(scale2, initial=0.0)))
         degree = hermite_degree(act, widest)
         if degree is not None:
             return _series(act, scale1, scale2, degree)
@@ -62,6 +64,7 @@ def bind(act: Activation, scale1: Array, scale2: Array) -> Dual:
 # look like steps: the Hermite series up to this correlation, where 0.97^1000 = 6e-14 bounds what
 # it leaves out; quadrature beyond.
 _SERIES_RHO, _SERIES_DEGREE = 0.97, 1000
+_CANCELS = 300.0
 
 
 def smooth_angle(act: Activation) -> float:

@@ -239,7 +239,7 @@ def second_moments(act: Activation, scales: Array) -> tuple[Array, Array]:
     widest = float(np.max(unique, initial=0.0))
     if not math.isfinite(widest):
         raise InputError("the data is too large: squared norms overflow; scale it down.")
-    if act.closed_form is not None and widest > _CORE / REACH:
+    if act.closed_form is not None and not any(act.kinks) and widest > _CORE / REACH:
         value, slope = act.closed_form.dual(unique, unique, np.zeros_like(unique))
         value = value + act.shift * (act.shift - 2 * act.closed_form.mean(unique))
         return value[where], slope[where]
@@ -299,9 +299,7 @@ def _check_resolved(act: Activation, scale: float, tolerance: float = 1e-11) -> 
 
 
 @functools.lru_cache(maxsize=2)
-def _hermite_functions(
-    breaks: tuple[float, ...], width: float, core: float, degree: int
-) -> Array:
+def _hermite_functions(breaks: tuple[float, ...], width: float, core: float, degree: int) -> Array:
     """Return ``h_k(nodes) * sqrt(weights)``, bounded where h_k alone would overflow."""
     nodes, weights = _panels(breaks, width, core)
     root = np.sqrt(weights)

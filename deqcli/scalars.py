@@ -316,6 +316,8 @@ def sphere_scalars(
     >>> round(s.alpha, 6), round(s.beta, 6), round(s.mu, 6)
     (0.070937, 0.893374, 0.035713)
     """
+    if dimension < 1:
+        raise InputError(f"the dimension of a sphere's space must be positive, not {dimension}.")
     pairs: ImplicitPairs | ExplicitPairs
     scale, gram = 1.0, 0.0
     if sigma_a2 is None:

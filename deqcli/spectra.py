@@ -38,6 +38,8 @@ def operator_norm(matrix: Array | LinearOperator) -> float:
         return float(np.abs(np.linalg.eigvalsh(0.5 * (dense + dense.T))).max())
     # A fixed start makes the answer repeat; a random direction misses no eigenvector.
     start = np.random.default_rng(0).standard_normal(n)
+    if not np.any(operator @ start):
+        return 0.0
     top = eigsh(operator, k=1, which="LM", v0=start, tol=1e-10, return_eigenvectors=False)
     return float(np.abs(top).max())
 

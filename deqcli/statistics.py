@@ -60,7 +60,9 @@ def check_labels(y: ArrayLike, n_samples: int) -> NDArray[np.int64]:
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise DataError("y has labels that are not finite.")
     if labels.dtype == object:
-        raise DataError("y must be numbers or strings.")
+        if not all(isinstance(label, str) for label in labels):
+            raise DataError("y must be numbers or strings, all of one kind.")
+        labels = labels.astype(str)
     return np.unique(labels, return_inverse=True)[1].astype(np.int64)
 
 
@@ -92,12 +94,13 @@ def from_covariances(
 def estimate_statistics(X: ArrayLike, y: ArrayLike) -> MixtureStatistics:
     r"""Estimate the statistics from labelled samples, class by class.
 
-    Empirical means and covariances. The plug-in :math:`\operatorname{tr}\hat C_a^2` is too large by
+    Empirical means and covariances (with 1/n_a). The plug-in :math:`\operatorname{tr}\hat C_a^2` is too large by
     about :math:`(\operatorname{tr}C_a)^2/n_a`, which does not vanish when n and p are comparable;
     it is replaced by the unbiased
 
     .. math:: \tfrac{(n_a-1)^2}{(n_a-2)(n_a+1)}\left(\operatorname{tr}\hat C_a^2
               - \tfrac{(\operatorname{tr}\hat C_a)^2}{n_a-1}\right)
+    \quad\text{(here } \hat C_a \text{ with } 1/(n_a-1)\text{)}
 
     (exact for Gaussian samples; classes of fewer than four keep the plug-in).
 
@@ -119,10 +122,10 @@ def estimate_statistics(X: ArrayLike, y: ArrayLike) -> MixtureStatistics:
             "estimating its covariance needs at least 2."
         )
     centres = np.stack([samples[labels == a].mean(axis=0) for a in range(counts.size)])
-    # Rows scaled so that their Gram matrix is the covariance C_a = p cov(x).
+    # Rows scaled so that their Gram matrix is the covariance C_a = p cov(x), with 1/n_a: the
+    # fluctuations psi then have mean zero in each class.
     groups = [
-        (samples[labels == a] - centres[a]) * np.sqrt(p / (counts[a] - 1))
-        for a in range(counts.size)
+        (samples[labels == a] - centres[a]) * np.sqrt(p / counts[a]) for a in range(counts.size)
     ]
     traces = np.array([np.sum(g**2) for g in groups])
     products = np.empty((counts.size, counts.size))
@@ -135,8 +138,11 @@ def estimate_statistics(X: ArrayLike, y: ArrayLike) -> MixtureStatistics:
             else:
                 products[a, b] = np.sum((groups[a] @ groups[b].T) ** 2)
             products[b, a] = products[a, b]
-        n = counts[a]
+    # The textbook estimators are of covariances with 1/(n_a - 1).
+    free = counts / (counts - 1)
+    products *= np.outer(free, free)
+    for a, n in enumerate(counts):
         if n >= 4:
-            excess = products[a, a] - traces[a] ** 2 / (n - 1)
+            excess = products[a, a] - (free[a] * traces[a]) ** 2 / (n - 1)
             products[a, a] = max(excess, 0.0) * (n - 1) ** 2 / ((n - 2) * (n + 1))
     return from_covariances(centres, traces, products, counts)

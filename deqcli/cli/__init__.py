@@ -15,12 +15,13 @@ from collections.abc import Sequence
 import click
 
 from deqcli._version import __version__
-from deqcli.errors import DeqcliError
+from deqcli.errors import DeqcliError, OutsidePapersRangeWarning
 
 #: Subcommand -> (module that defines ``command``, one line of help).
 COMMANDS = {
     "spectrum": ("deqcli.cli.spectrum", "Eigenvalues of a DEQ's kernel and of its equivalent."),
     "error-vs-n": ("deqcli.cli.error_vs_n", "How the equivalent's error falls with n."),
+    "match": ("deqcli.cli.match", "The shallow explicit network that equals a DEQ."),
     "scalars": ("deqcli.cli.scalars", "The few scalars through which a kernel sees a DEQ."),
     "data": ("deqcli.cli.data", "List, fetch, verify and locate data sets."),
     "bench": ("deqcli.cli.bench", "Speed, as ratios within one run."),
@@ -119,6 +120,7 @@ def run(arguments: Sequence[str]) -> int:
     color = False if os.environ.get("NO_COLOR") else None
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
+        warnings.simplefilter("once", OutsidePapersRangeWarning)
         try:
             code = main(list(arguments), prog_name="deqcli", standalone_mode=False, color=color)
             return int(code) if isinstance(code, int) else 0

@@ -88,6 +88,7 @@ def command(
         data=inputs.resolve(
             data=data, n=None, p=None, classes=classes, mean_norm=mean_norm,
             covariance=covariance, select=select, preprocess=preprocess,
+            data_dir=data_dir,
         ),
     )  # fmt: skip
     result, found = run_task(ctx, error_vs_n.task(spec, formats, data_dir), **running)

@@ -82,3 +82,14 @@ def given_options(ctx: click.Context) -> dict[str, Any]:
         if option not in skipped and value is not None:
             options[option] = list(value) if isinstance(value, tuple) else value
     return options
+
+
+def write_once(path: Path, text: str, *, force: bool) -> Path:
+    """Write a text file, refusing to change one that is already there unless forced."""
+    from deqcli.errors import RunConflictError
+    from deqcli.runs import files
+
+    if path.exists() and not force and path.read_text(encoding="utf-8") != text:
+        raise RunConflictError(f"{path} exists and differs; give another --name, or --force.")
+    files.write_text(path, text)
+    return path

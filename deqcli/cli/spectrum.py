@@ -83,6 +83,7 @@ def command(
         data=inputs.resolve(
             data=data, n=n, p=p, classes=classes, mean_norm=mean_norm, covariance=covariance,
             select=select, preprocess=preprocess,
+            data_dir=data_dir,
         ),
     )  # fmt: skip
     result, found = run_task(ctx, spectrum.task(spec, formats, data_dir), **running)

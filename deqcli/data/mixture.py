@@ -118,6 +118,11 @@ class GaussianMixture:
     ) -> Dataset:
         """Draw n samples, class after class, balanced unless ``counts`` says otherwise."""
         counts = balanced_counts(n, len(self.means)) if counts is None else counts
+        counts = np.asarray(counts, dtype=np.int64)
+        if counts.shape != (len(self.means),) or counts.sum() != n:
+            raise InputError(
+                f"counts {counts.tolist()} do not divide n = {n} among {len(self.means)} classes."
+            )
         if counts.min() < 1:
             raise InputError(f"n = {n} is too small for {len(self.means)} classes.")
         p = self.n_features

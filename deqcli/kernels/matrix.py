@@ -34,14 +34,16 @@ _PROBE_ROWS = 256
 # Cosines this close to +-1 have lost half their digits: the angle is taken from differences.
 _PARALLEL = 1 - 1e-6
 _DIRECT_CHUNK = 5_000
+_LARGEST = 1e100
 
 
 def check_samples(X: object, name: str = "X", least: int = 1) -> Array:
     """Return ``X`` as a finite float64 matrix, or say what is wrong with it."""
-    if np.iscomplexobj(X):
-        raise DataError(f"{name} must be real, (samples, features), not complex.")
     try:
-        array = np.ascontiguousarray(X, dtype=np.float64)
+        given = np.asarray(X)
+        if given.dtype.kind == "c":
+            raise TypeError("complex numbers")
+        array = np.ascontiguousarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(f"{name} must be numeric, (samples, features): {error}.") from error
     if array.ndim != 2 or array.shape[1] == 0:
@@ -57,6 +59,8 @@ def check_samples(X: object, name: str = "X", least: int = 1) -> Array:
             f"{name} has {len(bad)} entries that are not finite, the first at row {row}, "
             f"column {column}."
         )
+    if np.abs(array).max(initial=0.0) > _LARGEST:
+        raise DataError(f"{name} has entries beyond {_LARGEST:g}, whose squares overflow.")
     return array
 
 

@@ -100,7 +100,8 @@ class ImplicitPairs:
     def __call__(self, norm1: Array, norm2: Array, angle: Array) -> tuple[Array, Array]:
         """Return CK and NTK."""
         if _homogeneous((self.act,)):
-            return _times(norm1 * norm2, self._pairs(*np.ones((2, angle.size)), angle))
+            one = np.ones_like(angle)
+            return _times(norm1 * norm2, self._pairs(one, one, angle))
         return self._pairs(norm1, norm2, angle)
 
     def _pairs(self, norm1: Array, norm2: Array, angle: Array) -> tuple[Array, Array]:
@@ -161,7 +162,8 @@ class ExplicitPairs:
     def __call__(self, norm1: Array, norm2: Array, angle: Array) -> tuple[Array, Array]:
         """Return CK and NTK."""
         if _homogeneous(self.acts):
-            return _times(norm1 * norm2, self._pairs(*np.ones((2, angle.size)), angle))
+            one = np.ones_like(angle)
+            return _times(norm1 * norm2, self._pairs(one, one, angle))
         return self._pairs(norm1, norm2, angle)
 
     def _pairs(self, norm1: Array, norm2: Array, angle: Array) -> tuple[Array, Array]:

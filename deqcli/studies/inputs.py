@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,8 +47,12 @@ def resolve(
     covariance: str,
     select: str,
     preprocess: str,
+    data_dir: str | None = None,
 ) -> dict[str, Any]:
     """Return the part of a spec that decides the samples: only the keys that matter to them.
+
+    Real data is read once, so that a missing file or too few samples is an error now and not one
+    of every worker.
 
     Parameters
     ----------
@@ -91,7 +96,8 @@ def resolve(
             raise InputError(
                 f"--data {data!r}: choose from {', '.join(known)}, or give a .npz or .csv file."
             )
-    return spec
+    found = load({**spec, "seed": 0}, data_dir=data_dir).data
+    return {**spec, "n": found.n_samples, "p": int(found.X.shape[1])}
 
 
 def _number_of_classes(classes: str | None) -> int:
@@ -146,6 +152,14 @@ def load(spec: Mapping[str, Any], *names: str | int, data_dir: str | None = None
     return Inputs(data, estimate_statistics(data.X, data.y))
 
 
+@contextmanager
+def warned_before() -> Iterator[None]:
+    """Keep quiet what was said when the command line was read; every worker would repeat it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutsidePapersRangeWarning)
+        yield
+
+
 @dataclass(frozen=True)
 class Model:
     """A DEQ on given inputs: its activation as used, its scalars, kernels and equivalents."""
@@ -158,7 +172,8 @@ class Model:
 
     def kernels(self) -> ImplicitKernels:
         """Return the exact kernels."""
-        return implicit_kernels(self.inputs.data.X, self.act, self.sigma_a2, self.sigma_b2)
+        with warned_before():
+            return implicit_kernels(self.inputs.data.X, self.act, self.sigma_a2, self.sigma_b2)
 
     def equivalent(self, kernel: str) -> Equivalent:
         """Return the closed-form matrix of one kernel."""
@@ -180,9 +195,7 @@ class Model:
 def model(inputs: Inputs, act: str, sigma_a2: float, sigma_b2: float) -> Model:
     """Build the DEQ of a spec: centred for mixtures and real data, as it is on the sphere (HLD)."""
     chosen = activation(act)
-    with warnings.catch_warnings():
-        # Said once, when the command line is read; workers would repeat it.
-        warnings.simplefilter("ignore", OutsidePapersRangeWarning)
+    with warned_before():
         if inputs.statistics is None:
             return Model(inputs, chosen, sigma_a2, sigma_b2, None)
         scalars = implicit_scalars(chosen, sigma_a2, sigma_b2, inputs.statistics.tau0)

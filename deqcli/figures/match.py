@@ -1,0 +1,146 @@
+"""The figure of a match: activations beside the spectra of DEQ, twin and plain network."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from deqcli.figures.style import DEQ, MATCHED, PAGE, PLAIN, styled
+
+_COLORS = {"deq": DEQ, "matched": MATCHED, "plain": PLAIN}
+_NAMES = {"deq": "DEQ", "matched": "matched", "plain": "plain"}
+_DASHES = ("-", "--", "-.", ":")
+
+
+@styled
+def draw(table: pd.DataFrame) -> Figure:
+    """Draw one match.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Rows of kind activation, scalar and eigenvalue, as ``deqcli match`` writes them.
+    """
+    spectra = table[table["kind"] == "eigenvalue"]
+    curves = table[table["kind"] == "activation"]
+    first = table.iloc[0]
+    sphere = first["data"] == "sphere"
+    figure = Figure(figsize=(PAGE, 2.5), layout="constrained")
+    if spectra.empty:
+        figure.set_size_inches(PAGE / 2, 2.5)
+        _draw_activations(figure.subplots(), curves)
+    elif sphere:
+        left, middle, right = figure.subplots(1, 3)
+        for axes, source in ((left, "deq"), (middle, "matched")):
+            _draw_bulk(axes, spectra, [source])
+            mine = spectra[(spectra["source"] == source) & spectra["isolated"].astype(bool)]
+            apart = ", ".join(f"{value:.4g}" for value in mine["value"])
+            axes.text(
+                0.98,
+                0.8,
+                f"isolated: {apart or 'none'}",
+                ha="right",
+                fontsize=6.3,
+                transform=axes.transAxes,
+            )
+        middle.set_ylim(*left.get_ylim())
+        _draw_activations(right, curves)
+        for axes, letter in ((left, "a"), (middle, "b"), (right, "c")):
+            axes.set_title(f"({letter})", loc="left")
+    else:
+        isolated = bool(spectra["isolated"].astype(bool).any())
+        ratios = (1.15, 1.6, 0.75) if isolated else (1, 1.6)
+        panels = figure.subplots(1, len(ratios), width_ratios=ratios)
+        _draw_activations(panels[0], curves)
+        _draw_bulk(panels[1], spectra, ["deq", "matched", "plain"])
+        if isolated:
+            _draw_isolated(panels[2], spectra)
+    figure.suptitle(
+        f"{first['act']}, $\\sigma_a^2$ = {first['sigma_a2']:g}, {first['data']}"
+        + (f", n = {first['n']}" if first["n"] else "")
+        + ("" if first["feasible"] else ": no exact match, nearest network shown"),
+        fontsize=8,
+    )
+    return figure
+
+
+def _short(name: str) -> str:
+    """Turn ``sigma_1: htanh:a=0.84...,c=1.9...`` into a label with three digits."""
+    symbol, _, act = name.partition(": ")
+    symbol = {"phi": r"$\phi$"}.get(symbol, rf"$\{symbol}$")
+    kind, _, parameters = act.partition(":")
+    parts = []
+    for item in filter(None, parameters.split(",")):
+        key, _, value = item.partition("=")
+        try:
+            parts.append(f"{key}={float(value):.3g}")
+        except ValueError:
+            parts.append(item)
+    return f"{symbol} {kind}" + (f"\n  {', '.join(parts)}" if parts else "")
+
+
+def _draw_activations(axes: Axes, curves: pd.DataFrame) -> None:
+    for number, (name, rows) in enumerate(curves.groupby("name", sort=False)):
+        source = rows["source"].iloc[0]
+        axes.plot(
+            rows["x"], rows["value"], _DASHES[max(0, number - 1) % 4], color=_COLORS[source],
+            label=_short(str(name)),
+        )  # fmt: skip
+    axes.axhline(0, color="0.8", lw=0.5, zorder=0)
+    axes.axvline(0, color="0.8", lw=0.5, zorder=0)
+    axes.set_xlabel("x")
+    axes.set_ylabel("activation")
+    axes.legend(loc="upper left", handlelength=1.8)
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high + 0.35 * (high - low))
+
+
+def _draw_bulk(axes: Axes, spectra: pd.DataFrame, sources: list[str]) -> None:
+    bulk = spectra[~spectra["isolated"].astype(bool)]
+    shown = bulk[bulk["source"].isin(["deq", "matched"])]
+    values = shown["value"].to_numpy()
+    low, high = float(values.min()), float(values.max())
+    wide = low > 0 and high > 50 * float(np.median(values))
+    number = int(np.clip(len(bulk[bulk["source"] == "deq"]) / 12, 12, 60))
+    spaced = np.geomspace if wide else np.linspace
+    bins = spaced(low, high * (1 + 1e-9), number + 1).tolist()
+    for source in sources:
+        rows = bulk[bulk["source"] == source]
+        if rows.empty:
+            continue
+        label = _NAMES[source]
+        if source != "deq":
+            label += f", distance {rows['distance'].iloc[0]:.3g}"
+        style = (
+            {"alpha": 0.45, "color": DEQ}
+            if source == "deq"
+            else {"histtype": "step", "color": _COLORS[source], "lw": 1.0}
+        )
+        axes.hist(rows["value"], bins, density=not wide, label=label, **style)
+    if wide:
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+    axes.set_xlabel("eigenvalue" if wide else "eigenvalue, bulk")
+    axes.set_ylabel("eigenvalues in bin" if wide else "density")
+    axes.legend(loc="upper right")
+
+
+def _draw_isolated(axes: Axes, spectra: pd.DataFrame) -> None:
+    rows = spectra[spectra["isolated"].astype(bool)]
+    marks = {"deq": "o", "matched": "x", "plain": "s"}
+    for height, source in enumerate(("plain", "matched", "deq")):
+        values = rows.loc[rows["source"] == source, "value"].to_numpy()
+        axes.plot(
+            values, np.full(values.size, height), marks[source], color=_COLORS[source], mew=1.1,
+            mfc="none",
+        )  # fmt: skip
+    for value in rows.loc[rows["source"] == "deq", "value"]:
+        axes.axvline(value, color=DEQ, lw=0.5, alpha=0.5, zorder=0)
+    axes.set_yticks(range(3), ["plain", "matched", "DEQ"])
+    axes.set_ylim(-0.6, 2.6)
+    axes.tick_params(axis="y", length=0)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=3))
+    axes.set_xlabel("isolated")

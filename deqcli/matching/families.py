@@ -1,0 +1,188 @@
+r"""The families of activations that twins are made of, their moments in closed form.
+
+A layer is a few numbers; its moments at input variance q are those of theory.md §3, squared where
+only the square counts, with :math:`w = d r/dq`:
+
+=========  =====================================  ==================================
+family     layer                                  numbers
+=========  =====================================  ==================================
+htanh      :math:`a\,\mathrm{clip}(x, -c, c)`     a, c
+lrelu      :math:`px + k|x|` = max(ax, bx)        p = (a + b)/2, k = (a - b)/2
+quadratic  :math:`c_1h_1 + c_2h_2` of x/√q        c1, c2
+cubic      :math:`c_1h_1 + c_2h_2 + c_3h_3`       c1, c2, c3
+=========  =====================================  ==================================
+
+All are meant centred. Everything works on arrays, and (but for htanh) on complex ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erf, erfc, gammainc
+
+from deqcli.activations import Activation, activation
+
+Numbers = NDArray[Any]
+
+#: Families in the order in which people meet them in the papers; cubic goes beyond.
+FAMILIES = ("htanh", "lrelu", "quadratic", "cubic")
+#: How many numbers a layer has.
+SIZES = {"htanh": 2, "lrelu": 2, "quadratic": 2, "cubic": 3}
+#: What people call them.
+TITLES = {"htanh": "H-Tanh", "lrelu": "L-ReLU", "quadratic": "quadratic", "cubic": "cubic"}
+
+_C = 1 - 2 / math.pi
+
+
+class LayerMoments(NamedTuple):
+    r""":math:`m_1^2, m_2^2, s, r, w` and :math:`E\sigma^2` of one centred layer."""
+
+    m1_squared: Any
+    m2_squared: Any
+    s: Any
+    r: Any
+    w: Any
+    variance: Any
+
+
+def hermite_moments(numbers: Sequence[Any], q: Any) -> LayerMoments:
+    r"""Return the moments of :math:`\sum_{k=1}^3 c_kh_k(x/\sqrt q)`.
+
+    .. math:: m_1 = c_1/\tau,\quad m_2 = \sqrt2c_2/\tau^2,\quad r = \textstyle\sum kc_k^2/\tau^2,
+       \quad s = r + \sqrt6c_1c_3/\tau^2,\quad w = (2c_2^2 + 6c_3^2 + \sqrt6c_1c_3)/\tau^4.
+
+    Examples
+    --------
+    >>> hermite_moments((1.0, 0.0, 0.0), 1.0).s
+    1.0
+    """
+    c1, c2 = numbers[0], numbers[1]
+    c3 = numbers[2] if len(numbers) > 2 else 0 * c1
+    energy, cross = c1**2 + 2 * c2**2 + 3 * c3**2, math.sqrt(6) * c1 * c3
+    return LayerMoments(
+        m1_squared=c1**2 / q,
+        m2_squared=2 * c2**2 / q**2,
+        s=(energy + cross) / q,
+        r=energy / q,
+        w=(2 * c2**2 + 6 * c3**2 + cross) / q**2,
+        variance=c1**2 + c2**2 + c3**2,
+    )
+
+
+def lrelu_moments(numbers: Sequence[Any], q: Any) -> LayerMoments:
+    r"""Return the moments of :math:`px + k|x| - k\sqrt{2q/\pi}`.
+
+    .. math:: m_1 = p,\quad m_2^2 = 2k^2/\pi q,\quad s = p^2 + (1 - \tfrac2\pi)k^2,\quad
+       r = p^2 + k^2,\quad w = 0,\quad E\sigma^2 = sq.
+
+    Examples
+    --------
+    >>> lrelu_moments((0.5, 0.5), 2.0).r          # ReLU
+    0.5
+    """
+    p, k = numbers
+    s = p**2 + _C * k**2
+    return LayerMoments(p**2, 2 / math.pi * k**2 / q, s, p**2 + k**2, 0 * p, s * q)
+
+
+def htanh_moments(numbers: Sequence[Any], q: Any) -> LayerMoments:
+    r"""Return the moments of :math:`a\,\mathrm{clip}(x, -c, c)`.
+
+    With :math:`P = \mathrm{erf}(c/\sqrt{2q})` and :math:`n = e^{-c^2/2q}/\sqrt{2\pi q}`,
+
+    .. math:: m_1 = aP,\quad r = a^2P,\quad s = a^2(P - 2cn),\quad w = -a^2cn/q,\quad
+       E\sigma^2 = qs + a^2c^2(1 - P).
+
+    Examples
+    --------
+    >>> float(htanh_moments((2.0, 50.0), 1.0).variance)
+    4.0
+    """
+    a, c = numbers
+    h = c / np.sqrt(2 * q)
+    P, n = erf(h), np.exp(-(h**2)) / np.sqrt(2 * math.pi * q)
+    # P - 2cn, without its cancellation at small c.
+    inner = gammainc(1.5, h**2)
+    variance = q * inner + c**2 * erfc(h)
+    return LayerMoments(
+        (a * P) ** 2, 0 * P, a**2 * inner, a**2 * P, -(a**2) * c * n / q, a**2 * variance
+    )
+
+
+MOMENTS: dict[str, Callable[[Sequence[Any], Any], LayerMoments]] = {
+    "htanh": htanh_moments,
+    "lrelu": lrelu_moments,
+    "quadratic": hermite_moments,
+    "cubic": hermite_moments,
+}
+
+
+def network_scalars(
+    family: str, layers: Sequence[Sequence[Any]], tau0: float, twin: str
+) -> list[Any]:
+    r"""Return ``[c1, c2, c3, d, slope]`` of an explicit network by the recursions of theory.md §5.
+
+    The last is the slope of the diagonal (:mod:`deqcli.matching.targets`).
+
+    Parameters
+    ----------
+    family : str
+    layers : sequence of sequences
+        The numbers of each layer, scalars or arrays of one shape.
+    tau0 : float
+    twin : str
+        ``ck`` or ``ntk``.
+
+    Examples
+    --------
+    >>> network_scalars("lrelu", [(1.0, 0.0), (1.0, 0.0)], 1.0, "ntk")[0]       # linear
+    3.0
+    """
+    a1, a2, a3, a4, q = 1.0, 0.0, 0.0, 1.0, tau0**2
+    b1, b2, b3, kappa2, slope = 1.0, 0.0, 0.0, tau0**2, 1.0
+    for numbers in layers:
+        m = MOMENTS[family](numbers, q)
+        b3 = m.m1_squared * b3 + m.m2_squared * b1 * a1
+        a2 = m.m1_squared * a2 + 0.25 * m.m2_squared * a4**2
+        a3 = m.m1_squared * a3 + 0.5 * m.m2_squared * a1**2
+        a1 = m.m1_squared * a1
+        slope = m.s * a4 + m.r * slope + kappa2 * m.w * a4
+        a4, q = m.s * a4, m.variance
+        b1, b2, b3 = a1 + m.m1_squared * b1, a2 + m.m1_squared * b2, a3 + b3
+        kappa2 = q + m.r * kappa2
+    return [a1, a2, a3, q, a4] if twin == "ck" else [b1, b2, b3, kappa2, slope]
+
+
+def layer_activation(family: str, numbers: Sequence[float], tau: float) -> Activation:
+    """Return the registry's activation for a layer whose input has standard deviation ``tau``.
+
+    Examples
+    --------
+    >>> layer_activation("lrelu", (0.5, 0.5), 1.0).name
+    'maxlin:a=1.0,b=0.0'
+    """
+    x = [float(v) for v in numbers]
+    if family == "htanh":
+        name = f"htanh:a={x[0]!r},c={x[1]!r}"
+    elif family == "lrelu":
+        name = f"maxlin:a={x[0] + x[1]!r},b={x[0] - x[1]!r}"
+    elif family == "quadratic":
+        a2 = x[1] / (math.sqrt(2) * tau**2)
+        name = f"quadratic:a2={a2!r},a1={x[0] / tau!r},a0={-a2 * tau**2!r}"
+    else:
+        name = f"hermite:scale={tau!r},c1={x[0]!r},c2={x[1]!r},c3={x[2]!r}"
+    return activation(name)
+
+
+def network(family: str, layers: Sequence[Sequence[float]], tau0: float) -> tuple[Activation, ...]:
+    """Return the activations of all layers, each for the standard deviation it meets."""
+    acts, q = [], tau0**2
+    for numbers in layers:
+        acts.append(layer_activation(family, numbers, math.sqrt(q)))
+        q = float(MOMENTS[family](numbers, q).variance)
+    return tuple(acts)

@@ -1,0 +1,124 @@
+"""One sentence, with numbers, on why a family reaches a target or does not."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deqcli.matching.families import TITLES
+from deqcli.matching.targets import KERNELS, TOLERANCE, Target
+
+Array = NDArray[np.float64]
+
+_GREEK = {"alpha": "α", "beta": "β", "ell": "ℓ", "theta": "θ"}
+_DIAGONAL = {"gamma2": "γ²", "tau2": "τ*²", "kappa2": "κ²", "theta0": "θ0"}
+
+
+def symbols(target: Target) -> list[str]:
+    """Return how the papers write the four scalars, the diagonal last.
+
+    Examples
+    --------
+    >>> symbols(Target("ck", 1.0, 0.0, 0.0, 1.0, 1.0, 1.0))
+    ['α1', 'α2', 'α3', 'γ²']
+    """
+    names = KERNELS[target.kernel].names
+    return [_GREEK[n[:-1]] + n[-1] for n in names[:3]] + [_DIAGONAL[names[3]]]
+
+
+def one_layer_gap(target: Target) -> float:
+    r"""Return :math:`c_2 - c_3/2` (CK) or :math:`c_2 - c_3/6` (NTK), relative to :math:`c_2`.
+
+    One hidden layer has zero: :math:`c_2 = \frac14m_2^2`, :math:`c_3 = \frac12m_2^2` and, for the
+    NTK, :math:`\frac32m_2^2` (theory.md §5). Both vanish together for a DEQ, when
+    :math:`\alpha_4 = \ell_1`.
+    """
+    return float((target.c2 - target.c3 / _ratio(target)) / target.denominators[1])
+
+
+def _ratio(target: Target) -> int:
+    return 2 if target.twin == "ck" else 6
+
+
+def _gap_text(target: Target) -> str:
+    _, two, three, _ = symbols(target)
+    part = "½" if target.twin == "ck" else "⅙"
+    half = target.c3 / _ratio(target)
+    digits = 4
+    while digits < 10 and f"{target.c2:.{digits}f}" == f"{half:.{digits}f}":
+        digits += 1
+    return f"{two} = {target.c2:.{digits}f} ≠ {part}{three} = {half:.{digits}f}"
+
+
+def _excess_text(target: Target) -> str:
+    one, _, _, diagonal = symbols(target)
+    return f"R = {diagonal}/({one} τ0²) = {target.excess:.4f}"
+
+
+def why_depth(target: Target) -> str:
+    """Say what the target asks of the depth."""
+    _, two, three, _ = symbols(target)
+    if not target.curved:
+        return f"{two} = {three} = 0 and {_excess_text(target)}"
+    if abs(one_layer_gap(target)) <= TOLERANCE:
+        part = "½" if target.twin == "ck" else "⅙"
+        return f"{two} = {part}{three} = {target.c2:.4g}, as one hidden layer has"
+    return f"{_gap_text(target)}: one hidden layer cannot match"
+
+
+def success(target: Target, family: str, layers: int) -> str:
+    """Say why the chosen network does it."""
+    title = TITLES[family]
+    if not target.curved and target.excess - 1 <= TOLERANCE:
+        limit = ", the limit c → ∞ of H-Tanh" if family == "htanh" else ""
+        return f"{why_depth(target)}: a linear network{limit} matches."
+    if family == "htanh":
+        bound = "in [1, π/2)" if target.twin == "ck" else "at least 1"
+        return f"{why_depth(target)} is {bound}: one hidden layer of H-Tanh matches."
+    count, verb = ("one hidden layer", "matches") if layers == 1 else ("two layers", "match")
+    return f"{why_depth(target)}; {count} of {title} activation {verb}."
+
+
+def failure(target: Target, family: str, layers: int, residuals: Array) -> str:
+    """Say what keeps a family from the target; without a full stop."""
+    one, two, three, diagonal = symbols(target)
+    title = TITLES[family]
+    worst = int(np.argmax(np.abs(residuals[:4])))
+    closest = f"the nearest misses {symbols(target)[worst]} by {abs(residuals[worst]):.1e}"
+    if family == "htanh":
+        if target.curved:
+            return (
+                f"{two} = {target.c2:.4g} and {three} = {target.c3:.4g} are not zero, "
+                "which they are for H-Tanh as for every odd activation"
+            )
+        if target.excess < 1:
+            return f"{_excess_text(target)} is below 1, which no activation reaches"
+        return f"{_excess_text(target)} is not below π/2 = 1.5708, where H-Tanh ends"
+    if layers == 1 and abs(one_layer_gap(target)) > TOLERANCE:
+        return f"{_gap_text(target)}: one hidden layer cannot match"
+    if not target.curved and family != "cubic":
+        return (
+            f"{two} = {three} = 0 leaves {title} layers linear with R = 1, "
+            f"but {_excess_text(target)}"
+        )
+    if layers == 1:
+        if family == "cubic":
+            return f"{diagonal} = {target.d:.4g} is less than its linear and quadratic parts"
+        return f"one {title} layer has two numbers for three scalars: {closest}"
+    if family == "lrelu" and target.twin == "ck":
+        if target.c2 < target.c3 / 2:
+            return (
+                f"{two} = {target.c2:.4g} < ½{three} = {target.c3 / 2:.4g}, out of L-ReLU's reach"
+            )
+        left = target.d / target.tau0**2 - target.c1
+        right = (2 * math.pi - 4) * target.tau0**2 * target.c2
+        if abs(left - right) > TOLERANCE * left:
+            return (
+                f"L-ReLU layers have {diagonal}/τ0² − {one} = (2π − 4)τ0²{two}, "
+                f"but {left:.4g} ≠ {right:.4g}"
+            )
+    if family == "cubic":
+        return f"two cubic layers do not reach it: {closest}"
+    return f"two {title} layers have three free numbers for four scalars: {closest}"

@@ -1,0 +1,137 @@
+r"""Twins for data on the unit sphere: one hidden layer, in closed form (HLD Corollary 1)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from deqcli.activations import Activation, activation
+from deqcli.errors import InputError
+from deqcli.matching.targets import KERNELS, TOLERANCE, matched_kernel
+from deqcli.scalars import SphereScalars, sphere_scalars
+
+
+@dataclass(frozen=True)
+class SphereMatch:
+    """A one-layer network beside the DEQ whose kernel it has on the unit sphere.
+
+    Attributes
+    ----------
+    feasible : bool
+        Whether all three scalars agree to 1e-10 of the kernel's diagonal.
+    kernel, family : str
+    acts : tuple of one Activation
+        Not centred: a constant is part of the match.
+    target, achieved, residuals : dict of str to float
+        ``alpha``, ``beta``, ``mu``; residuals are relative to the kernel's diagonal.
+    reason : str
+        One sentence.
+    dimension : int
+    """
+
+    feasible: bool
+    kernel: str
+    family: str
+    acts: tuple[Activation, ...]
+    target: dict[str, float]
+    achieved: dict[str, float]
+    residuals: dict[str, float]
+    reason: str
+    dimension: int
+
+    @property
+    def deq_kernel(self) -> str:
+        """The matched kernel's name in ``implicit_kernels``."""
+        return KERNELS[self.kernel].deq
+
+    @property
+    def twin_kernel(self) -> str:
+        """The matched kernel's name in ``explicit_kernels``."""
+        return KERNELS[self.kernel].twin
+
+
+def match_sphere(
+    act: Activation | str,
+    sigma_a2: float,
+    dimension: int,
+    kernel: str = "preactivation_ck",
+    *,
+    sigma_b2: float | None = None,
+    family: str = "quadratic",
+) -> SphereMatch:
+    r"""Find the one-layer network that equals a DEQ on the unit sphere.
+
+    A quadratic :math:`a_2x^2 + a_1x + a_0` has the kernel
+    :math:`(a_0+a_2)^2 + \nu_1a_1^2t + 2\nu_2a_2^2t^2` of two inputs of inner product t, with
+    :math:`\nu = (1, 1)` for the CK and :math:`(2, 3)` for the NTK, so that
+
+    .. math:: a_2 = \sqrt{\mu/2\nu_2},\quad a_1 = \sqrt{\beta/\nu_1},\quad
+       a_0 = \sqrt{\alpha - \mu/d} - a_2
+
+    (HLD Corollary 1; theory.md §6). It needs :math:`\alpha \ge \mu/d`, which odd activations do
+    not have; the cubic :math:`c_0 + c_1h_1 + c_3h_3` with
+    :math:`c_0^2 = \alpha,\ c_1^2 = \beta/\nu_1,\ c_3^2 = \mu` (CK) or :math:`\mu/4` (NTK) does not.
+
+    Parameters
+    ----------
+    act : Activation or str
+        Of the DEQ, as it is: it is not centred. HLD's is ``nrelu``.
+    sigma_a2, sigma_b2 : float
+        ``sigma_b2`` is ``1 - sigma_a2`` by default.
+    dimension : int
+        The dimension d of the sphere's space.
+    kernel : str
+        ``preactivation_ck`` and ``ntk`` are HLD's CK and NTK; ``ck`` and ``network_ntk`` work too.
+    family : str
+        ``quadratic`` or ``cubic``.
+
+    Examples
+    --------
+    >>> twin = match_sphere("nrelu", 0.2, 1200)
+    >>> {k: round(v, 5) for k, v in twin.acts[0].parameters.items()}
+    {'a2': 0.13363, 'a1': 0.94518, 'a0': 0.13266}
+    """
+    name = matched_kernel(kernel)
+    pair = KERNELS[name]
+    t = sphere_scalars(act, dimension, sigma_a2=sigma_a2, sigma_b2=sigma_b2, kernel=pair.deq)
+    linear, square, cube = (1, 1, 1) if pair.twin == "ck" else (2, 3, 4)
+    if family == "quadratic":
+        constant = t.alpha - t.mu / dimension
+        a2 = math.sqrt(max(t.mu, 0.0) / (2 * square))
+        a1, a0 = math.sqrt(max(t.beta, 0.0) / linear), math.sqrt(max(constant, 0.0)) - a2
+        spec = f"quadratic:a2={a2!r},a1={a1!r},a0={a0!r}"
+        reason = (
+            f"α = {t.alpha:.4g} is at least μ/d = {t.mu / dimension:.4g}: "
+            "one hidden layer of quadratic activation matches."
+            if constant >= 0
+            else f"α = {t.alpha:.4g} is less than μ/d = {t.mu / dimension:.4g}: no quadratic "
+            "matches; one hidden layer of cubic activation would do."
+        )
+    elif family == "cubic":
+        c0, c1, c3 = (math.sqrt(max(x, 0.0)) for x in (t.alpha, t.beta / linear, t.mu / cube))
+        spec = f"hermite:scale=1.0,c0={c0!r},c1={c1!r},c3={c3!r}"
+        reason = "one hidden layer of cubic activation matches wherever α, β, μ are not negative."
+    else:
+        raise InputError(f"unknown family {family!r} on the sphere: choose quadratic or cubic.")
+    acts = (activation(spec),)
+    found = sphere_scalars(acts, dimension, kernel=pair.twin)
+    scale = t.alpha + t.beta + t.mu
+    target, achieved = _named(t), _named(found)
+    residuals = {key: (achieved[key] - target[key]) / scale for key in target}
+    # The constant counts n times in the spectrum, and is of the order 1/d for odd activations.
+    residuals["alpha"] *= dimension
+    return SphereMatch(
+        feasible=max(map(abs, residuals.values())) <= TOLERANCE,
+        kernel=name,
+        family=family,
+        acts=acts,
+        target=target,
+        achieved=achieved,
+        residuals=residuals,
+        reason=reason,
+        dimension=dimension,
+    )
+
+
+def _named(scalars: SphereScalars) -> dict[str, float]:
+    return {"alpha": scalars.alpha, "beta": scalars.beta, "mu": scalars.mu}

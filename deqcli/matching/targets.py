@@ -1,0 +1,218 @@
+r"""What a twin must reproduce: four scalars of one kernel, and the slope of its diagonal.
+
+The first four make the high-dimensional equivalents of two kernels equal. The fifth, the rate at
+which the diagonal moves with :math:`\|x_i\|^2`, removes the largest error that is left
+(theory.md §6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deqcli.activations import Activation, activation
+from deqcli.errors import InputError
+from deqcli.gaussian import grid, moments
+from deqcli.scalars import ImplicitScalars, explicit_scalars, implicit_scalars
+
+Array = NDArray[np.float64]
+
+#: Every scalar of a twin agrees to this, relative to the scalar.
+TOLERANCE = 1e-10
+
+
+@dataclass(frozen=True)
+class KernelPair:
+    """A kernel of the DEQ and the kernel of the explicit network that is to equal it."""
+
+    deq: str
+    twin: str
+    names: tuple[str, str, str, str]
+
+
+#: The kernels that can be matched. ``ntk`` is the papers' tangent kernel K of the
+#: pre-activations (HLD, ICLR); the network's own, :math:`\Theta`, is ``network_ntk``.
+KERNELS = {
+    "ck": KernelPair("ck", "ck", ("alpha1", "alpha2", "alpha3", "gamma2")),
+    "preactivation_ck": KernelPair("preactivation_ck", "ck", ("ell1", "ell2", "ell3", "tau2")),
+    "ntk": KernelPair("preactivation_ntk", "ntk", ("beta1", "beta2", "beta3", "kappa2")),
+    "network_ntk": KernelPair("ntk", "ntk", ("theta1", "theta2", "theta3", "theta0")),
+}
+
+
+def matched_kernel(name: str) -> str:
+    """Return the canonical name of a kernel to match; ``preactivation_ntk`` is ``ntk``."""
+    plain = name.replace("-", "_")
+    plain = "ntk" if plain == "preactivation_ntk" else plain
+    if plain not in KERNELS:
+        raise InputError(f"unknown kernel {name!r} to match: choose from {', '.join(KERNELS)}.")
+    return plain
+
+
+@dataclass(frozen=True)
+class Target:
+    r"""The scalars of the kernel to match.
+
+    Attributes
+    ----------
+    kernel : str
+        A key of :data:`KERNELS`.
+    c1, c2, c3, d : float
+        Of the equivalent :math:`c_1XX^\top + V[\dots c_2, c_3 \dots]V^\top + (d - \tau_0^2c_1)I`.
+    slope : float
+        Of the kernel's diagonal in :math:`\|x_i\|^2`.
+    tau0 : float
+        Of the data.
+    """
+
+    kernel: str
+    c1: float
+    c2: float
+    c3: float
+    d: float
+    slope: float
+    tau0: float
+
+    @property
+    def twin(self) -> str:
+        """The explicit network's kernel, ``ck`` or ``ntk``."""
+        return KERNELS[self.kernel].twin
+
+    @property
+    def values(self) -> Array:
+        """``(c1, c2, c3, d, slope)``."""
+        return np.array([self.c1, self.c2, self.c3, self.d, self.slope])
+
+    @property
+    def denominators(self) -> Array:
+        r"""What errors are relative to: each scalar, or for zeros the scale of the kernel.
+
+        Against :math:`d`, the scalars :math:`c_1, c_2, c_3` count with
+        :math:`\tau_0^2, \tau_0^4, \tau_0^4`. One that is below the tolerance in this measure is
+        zero as far as anyone can tell (the odd moments of an even function are 1e-17, not 0).
+        """
+        t2 = self.tau0**2
+        scale = self.d / np.array([t2, t2**2, t2**2, 1.0, t2])
+        magnitude = np.abs(self.values)
+        return np.where(magnitude > TOLERANCE * scale, magnitude, scale)
+
+    @property
+    def vanishes(self) -> NDArray[np.bool_]:
+        """Which of the five are zero within the tolerance."""
+        return np.abs(self.values) <= TOLERANCE * self.denominators
+
+    @property
+    def curved(self) -> bool:
+        """Whether the even part (c2, c3) is there at all; it is not for odd activations."""
+        return not bool(self.vanishes[1] and self.vanishes[2])
+
+    @property
+    def excess(self) -> float:
+        r"""The ratio :math:`R = d/(c_1\tau_0^2) \ge 1` of H-Tanh matching; 1 if linear."""
+        return self.d / (self.c1 * self.tau0**2) if not self.vanishes[0] else np.inf
+
+    def residuals(self, achieved: Array) -> Array:
+        """Return the signed relative errors of ``(c1, c2, c3, d, slope)``."""
+        return (achieved - self.values) / self.denominators
+
+    def named(self, values: Array) -> dict[str, float]:
+        """Return four values by the names that the papers give them for this kernel."""
+        return dict(zip(KERNELS[self.kernel].names, map(float, values[:4]), strict=True))
+
+
+def slope_moment(act: Activation, tau: float) -> float:
+    r"""Return :math:`w = \frac{d}{d\tau^2}E\sigma'(\tau\xi)^2 = E[(\xi^2-1)\sigma'^2]/2\tau^2`.
+
+    By parts, so that jumps of the derivative count.
+
+    Examples
+    --------
+    >>> round(slope_moment(activation("quadratic:a2=1,a1=1,a0=0"), 1.3), 12)    # E(2x + 1)^2
+    4.0
+    """
+    nodes, weights = grid(tau, act.kinks)
+    slope = np.asarray(act.derivative(tau * nodes))
+    return float(weights @ ((nodes**2 - 1) * slope**2)) / (2 * tau**2)
+
+
+def deq_slope(scalars: ImplicitScalars, act: Activation, kernel: str) -> float:
+    r"""Return the rate at which a DEQ kernel's diagonal moves with :math:`\|x_i\|^2`.
+
+    With :math:`q = 1 - \sigma_a^2 r`, :math:`w` of :func:`slope_moment` and
+    :math:`d\Lambda_{ii}/d\|x_i\|^2 = \alpha_4 = \sigma_b^2/(1 - \sigma_a^2s)`,
+
+    .. math:: G: s\alpha_4,\quad \Lambda: \alpha_4,\quad
+       K: \alpha_4\Big(\frac1q + \frac{\sigma_a^2\tau_*^2w}{q^2}\Big),\quad
+       \Theta: \alpha_4\Big(s + \frac rq + \frac{\tau_*^2w}{q^2}\Big),
+
+    the derivatives of :math:`K_{ii} = \Lambda_{ii}/(1 - \sigma_a^2r(\Lambda_{ii}))` and of
+    :math:`\Theta_{ii} = G_{ii} + \Lambda_{ii}r/(1 - \sigma_a^2r)`.
+    """
+    if kernel == "ck":
+        return scalars.diagonal_slope
+    if kernel == "preactivation_ck":
+        return scalars.alpha4
+    w, q = slope_moment(act, scalars.tau), 1 - scalars.sigma_a2 * scalars.r
+    bend = scalars.tau**2 * w / q**2
+    if kernel == "ntk":
+        return scalars.alpha4 * (1 / q + scalars.sigma_a2 * bend)
+    return scalars.alpha4 * (scalars.s + scalars.r / q + bend)
+
+
+def deq_target(
+    act: Activation | str,
+    sigma_a2: float,
+    sigma_b2: float | None = None,
+    tau0: float = 1.0,
+    kernel: str = "ck",
+) -> tuple[Target, ImplicitScalars]:
+    """Return what a twin of this DEQ must have, and all scalars of the DEQ.
+
+    Examples
+    --------
+    >>> target, _ = deq_target("relu", 0.2, tau0=1.05)
+    >>> round(target.c2, 10), round(target.slope, 10)
+    (0.0326145037, 0.2926239295)
+    """
+    name = matched_kernel(kernel)
+    given = activation(act)
+    scalars = implicit_scalars(given, sigma_a2, sigma_b2, tau0)
+    c = scalars.coefficients(KERNELS[name].deq)
+    slope = deq_slope(scalars, given, name)
+    return Target(name, c.c1, c.c2, c.c3, c.d, slope, scalars.tau0), scalars
+
+
+def network_target(
+    acts: Sequence[Activation | str], tau0: float = 1.0, kernel: str = "ck"
+) -> tuple[Target, tuple[Activation, ...]]:
+    r"""Return the same five numbers of an explicit network, and its layers centred.
+
+    The NTK's diagonal moves at
+
+    .. math:: e \leftarrow \tilde\alpha_4 + r e + \tilde\kappa^2_{l-1}w\,\tilde\alpha_{4,l-1},
+       \qquad e_0 = 1,
+
+    the derivative of :math:`\Theta^{(l)}_{ii} = \Sigma^{(l)}_{ii} + \Theta^{(l-1)}_{ii}r_l`
+    (:math:`\tilde\alpha_4` without a label is the new layer's).
+
+    Examples
+    --------
+    >>> target, layers = network_target(["htanh:a=1,c=2"], tau0=1.0, kernel="ntk")
+    >>> round(target.c1, 10), target.c2 < 1e-30
+    (1.8221394924, True)
+    """
+    name = matched_kernel(kernel)
+    s = explicit_scalars(acts, tau0)
+    twin = KERNELS[name].twin
+    c = s.coefficients(twin)
+    slope = s.diagonal_slope
+    if twin == "ntk":
+        slope, alpha4, kappa2, tau = 1.0, 1.0, tau0**2, float(tau0)
+        for act in s.acts:
+            m = moments(act, tau)
+            slope = m.s * alpha4 + m.r * slope + kappa2 * slope_moment(act, tau) * alpha4
+            alpha4, kappa2, tau = m.s * alpha4, m.gamma2 + m.r * kappa2, m.gamma2**0.5
+    return Target(name, c.c1, c.c2, c.c3, c.d, slope, s.tau0), s.acts

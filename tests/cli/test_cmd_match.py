@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import deqcli as library
+
+SMALL = ("--n", "120", "--p", "150", "-j", "1")
+
+
+def results(name: str) -> dict:
+    return json.loads(Path(f"results/{name}.json").read_text())["results"]
+
+
+def test_relu_gets_two_layers_and_says_why(deqcli):
+    done = deqcli("match", "--act", "relu", "--sigma-a2", "0.2", *SMALL, "--name", "m")
+    assert done.code == 0
+    assert "one hidden layer cannot match" in done.err
+    found = results("m")
+    assert found["match"]["family"] == "lrelu"
+    assert found["match"]["layers"] == 2
+    assert max(abs(r) for r in found["match"]["residuals"].values()) < 1e-10
+    assert found["matched_distance"] < 1e-3 * found["plain_distance"]
+    table = pd.read_csv("results/m.csv")
+    spectra = table[table["kind"] == "eigenvalue"]
+    assert (spectra.groupby("source").size() == 120).all()
+    assert set(spectra["source"]) == {"deq", "matched", "plain"}
+    scalars = table[(table["kind"] == "scalar") & (table["source"] == "matched")]
+    assert {"alpha1", "alpha2", "alpha3", "gamma2", "diagonal_slope"} <= set(scalars["name"])
+
+
+def test_infeasible_request_is_an_answer(deqcli):
+    done = deqcli("match", "--act", "relu", "--family", "htanh", *SMALL, "--name", "no")
+    assert done.code == 3
+    assert "would do" in done.err
+    assert "relative residual" in done.err
+    assert Path("results/no.csv").exists()
+    assert results("no")["feasible"] is False
+
+
+@pytest.mark.parametrize("act", ["tanh", "arctan"])
+def test_quadratic_is_infeasible_for_odd_activations(deqcli, act):
+    done = deqcli("match", "--act", act, "--sigma-a2", "0.1", "--family", "quadratic", "--tau0",
+                  "1", "--name", "q")  # fmt: skip
+    assert done.code == 3
+
+
+def test_sphere_gives_the_papers_coefficients(deqcli):
+    expected = {"ck": (0.13363, 0.94518, 0.13266), "ntk": (0.16739, 0.70806, 0.11391)}
+    for kernel, numbers in expected.items():
+        # The coefficients depend on the dimension, not on n.
+        done = deqcli("match", "--data", "sphere", "--act", "nrelu", "--sigma-a2", "0.2", "--n",
+                      "60", "--p", "1200", "--kernel", kernel, "--name", kernel, "-j", "1")  # fmt: skip
+        assert done.code == 0
+        name = results(kernel)["match"]["activations"][0]["name"]
+        values = [float(part.partition("=")[2]) for part in name.partition(":")[2].split(",")]
+        np.testing.assert_allclose(values, numbers, atol=6e-6)
+
+
+def test_tau0_in_place_of_data(deqcli):
+    done = deqcli("match", "--act", "gelu", "--sigma-a2", "0.1", "--kernel", "ntk", "--tau0", "1.2",
+                  "--name", "t")  # fmt: skip
+    assert done.code == 0
+    table = pd.read_csv("results/t.csv")
+    assert not (table["kind"] == "eigenvalue").any()
+    twin = library.match("gelu", 0.1, tau0=1.2, kernel="ntk")
+    shown = table[(table["kind"] == "scalar") & (table["source"] == "matched")]
+    values = dict(zip(shown["name"], shown["value"], strict=True))
+    assert values["beta1"] == pytest.approx(twin.achieved["beta1"], rel=1e-12)
+
+
+def test_exported_network_has_the_library_activations(deqcli):
+    done = deqcli("match", "--act", "relu", "--sigma-a2", "0.2", "--tau0", "1", "--export", "numpy",
+                  "--name", "x")  # fmt: skip
+    assert done.code == 0
+    module = runpy.run_path("results/x-numpy.py")
+    x = np.linspace(-3, 3, 41)
+    twin = library.match("relu", 0.2, tau0=1.0)
+    for k, act in enumerate(twin.acts, start=1):
+        np.testing.assert_allclose(module[f"sigma_{k}"](x), act(x), atol=1e-14)
+
+
+def test_export_is_not_overwritten_silently(deqcli):
+    arguments = ("match", "--act", "tanh", "--sigma-a2", "0.1", "--tau0", "1", "--export", "numpy")
+    assert deqcli(*arguments, "--name", "x").code == 0
+    Path("results/x-numpy.py").write_text("mine\n")
+    assert deqcli(*arguments, "--name", "x").code == 2
+    assert Path("results/x-numpy.py").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--data", "sphere", "--family", "htanh"), "quadratic layer"),
+        (("--data", "sphere", "--tau0", "1"), "does not matter on the sphere"),
+        (("--family", "sinus"), "--family"),
+        (("--layers", "3"), "--layers"),
+        (("--tau0", "-1"), "tau0 must be a positive number"),
+        (("--act", "cubic"), "no finite Lipschitz constant"),
+    ],
+)
+def test_bad_input(deqcli, arguments, words):
+    refused = deqcli("match", *arguments)
+    assert refused.code == 2
+    assert words in refused.err

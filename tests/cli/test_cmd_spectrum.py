@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+# Finished parts; those still being written have names that begin with a dot.
+PARTS = "[!.]*.npz"
+SMALL = ("--n", "60", "--p", "80", "--realizations", "45", "--width", "50")
+
+
+def test_writes_table_figure_and_provenance(deqcli):
+    done = deqcli("spectrum", "--act", "tanh", *SMALL, "--name", "small", "-j", "1")
+    assert done.code == 0
+    assert done.out.split() == ["results/small.csv", "results/small.png", "results/small.json"]
+    table = pd.read_csv("results/small.csv")
+    assert set(table["source"]) == {"equivalent", "exact", "monte-carlo"}
+    assert (table.groupby("source").size() == 60).all()
+    for _, rows in table.groupby("source"):
+        assert (np.diff(rows.sort_values("index")["eigenvalue"]) <= 0).all()
+    assert Path("results/small.png").read_bytes().startswith(b"\x89PNG")
+    record = json.loads(Path("results/small.json").read_text())
+    assert record["spec"]["realizations"] == 45
+    assert record["seed"] == 0
+    assert record["results"]["monte_carlo"]["not_converged"] == {}
+    assert record["results"]["monte_carlo"]["residual_max"] <= 1e-6
+    # The recorded distance is what the eigenvalues of the saved kernels would give.
+    assert record["results"]["distances"]["exact"]["distance"] == pytest.approx(
+        table.loc[table["source"] == "exact", "distance"].iloc[0], rel=1e-12
+    )
+    assert not list(Path("results").glob("*.parts"))
+
+
+def test_distance_and_eigenvalues_from_saved_kernels(deqcli):
+    arguments = ("--save-kernels", "--name", "k", "-j", "1", "--kernel", "ntk", "--act", "relu")
+    assert deqcli("spectrum", *SMALL, *arguments).code == 0
+    with np.load("results/k.npz") as saved:
+        matrices = {name: saved[name] for name in ("exact", "equivalent", "monte_carlo")}
+    table = pd.read_csv("results/k.csv")
+    for source, name in (("exact", "exact"), ("monte-carlo", "monte_carlo")):
+        rows = table[table["source"] == source]
+        gap = np.linalg.norm(matrices[name] - matrices["equivalent"], 2)
+        assert rows["distance"].iloc[0] == pytest.approx(gap, rel=1e-9)
+        eigenvalues = np.linalg.eigvalsh(matrices[name])[::-1]
+        np.testing.assert_allclose(rows["eigenvalue"], eigenvalues, atol=1e-10)
+
+
+def test_jobs_do_not_change_a_byte(deqcli):
+    for jobs in ("1", "2"):
+        assert deqcli("spectrum", *SMALL, "--name", f"j{jobs}", "-j", jobs).code == 0
+    assert Path("results/j1.csv").read_bytes() == Path("results/j2.csv").read_bytes()
+    assert Path("results/j1.png").read_bytes() == Path("results/j2.png").read_bytes()
+
+
+def test_killed_run_continues_to_the_same_bytes(process, tmp_path):
+    arguments = ("spectrum", "--n", "200", "--p", "250", "--realizations", "160", "--width", "300")
+    broken, whole = tmp_path / "broken", tmp_path / "whole"
+    for folder in (broken, whole):
+        folder.mkdir()
+    child = process(*arguments, "--name", "r", "-j", "1", cwd=broken)
+    parts = broken / "results" / "r.parts"
+    deadline = time.monotonic() + 60
+    while len(list(parts.glob(PARTS))) < 3:
+        assert child.poll() is None, child.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    kept = len(list(parts.glob(PARTS)))
+    assert kept >= 3
+    assert not (broken / "results" / "r.json").exists()
+    again = process(*arguments, "--name", "r", "-j", "1", cwd=broken)
+    unbroken = process(*arguments, "--name", "r", "-j", "1", cwd=whole)
+    assert (again.wait(), unbroken.wait()) == (0, 0)
+    for suffix in (".csv", ".png"):
+        ours, theirs = (f / "results" / f"r{suffix}" for f in (broken, whole))
+        assert ours.read_bytes() == theirs.read_bytes()
+
+
+def test_interrupt_exits_130_and_can_be_resumed(process, tmp_path):
+    arguments = ("spectrum", "--n", "200", "--p", "250", "--realizations", "400", "--width", "300",
+                 "--name", "r", "-j", "1")  # fmt: skip
+    child = process(*arguments)
+    parts = tmp_path / "results" / "r.parts"
+    deadline = time.monotonic() + 60
+    while len(list(parts.glob(PARTS))) < 2:
+        assert child.poll() is None, child.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    assert len(list(parts.glob(PARTS))) >= 2
+
+
+def test_other_settings_under_the_same_name_are_refused(deqcli):
+    exact = ("spectrum", "--p", "80", "--estimator", "exact", "--name", "one", "-j", "1")
+    assert deqcli(*exact, "--n", "60").code == 0
+    before = Path("results/one.csv").read_bytes()
+    refused = deqcli(*exact, "--n", "61")
+    assert refused.code == 2
+    assert "n is 60 there and 61 here" in refused.err
+    assert Path("results/one.csv").read_bytes() == before
+    assert deqcli(*exact, "--n", "61", "--force").code == 0
+    assert Path("results/one.csv").read_bytes() != before
+
+
+def test_second_call_is_already_done(deqcli):
+    exact = ("spectrum", "--n", "60", "--p", "80", "--estimator", "exact", "--name", "one")
+    assert deqcli(*exact).code == 0
+    stamp = Path("results/one.csv").stat().st_mtime_ns
+    again = deqcli(*exact)
+    assert again.code == 0
+    assert "already done" in again.err
+    assert Path("results/one.csv").stat().st_mtime_ns == stamp
+
+
+def test_dry_run_writes_nothing(deqcli, tmp_path):
+    dry = deqcli("spectrum", "--dry-run")
+    assert dry.code == 0
+    assert "22 points, 0 already done" in dry.out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_settings_from_toml_and_from_an_earlier_result(deqcli, tmp_path):
+    settings = tmp_path / "s.toml"
+    settings.write_text('act = "relu"\nsigma-a2 = 0.2\nn = 60\np = 80\nestimator = ["exact"]\n')
+    assert deqcli("spectrum", "--config", str(settings), "--name", "a").code == 0
+    record = json.loads(Path("results/a.json").read_text())
+    assert record["spec"]["act"] == "relu"
+    assert record["spec"]["estimators"] == ["exact"]
+    # The result's own JSON asks for the same again, and the command line wins over it.
+    assert deqcli("spectrum", "--config", "results/a.json", "--name", "b").code == 0
+    assert Path("results/a.csv").read_bytes() == Path("results/b.csv").read_bytes()
+    assert deqcli("spectrum", "--config", "results/a.json", "--n", "61", "--name", "c").code == 0
+    assert json.loads(Path("results/c.json").read_text())["spec"]["n"] == 61
+
+
+def test_unknown_setting_is_an_error(deqcli, tmp_path):
+    settings = tmp_path / "s.toml"
+    settings.write_text("widht = 3\n")
+    refused = deqcli("spectrum", "--config", str(settings))
+    assert refused.code == 2
+    assert "unknown key 'widht'" in refused.err
+    settings.write_text('command = "match"\n')
+    assert deqcli("spectrum", "--config", str(settings)).code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--act", "tahn"), "did you mean tanh"),
+        (("--act", "lrelu:slop=1"), "parameters are slope"),
+        (("--sigma-a2", "1.5"), "below 1/L^2 = 1"),
+        (("--sigma-a2", "0.1", "--act", "cubic"), "no finite Lipschitz constant"),
+        (("--sigma-a2", "-1"), "at least 0"),
+        (("--data", "nope"), "choose from gmm, sphere"),
+        (("--data", "missing.npz"), "no such file"),
+        (("--data", "sphere", "--classes", "2"), "no classes"),
+        (("--classes", "two"), "number of its classes"),
+        (("--p", "5"), "too small for 2 classes"),
+        (("--n", "1"), "--n"),
+        (("--kernel", "gram"), "--kernel"),
+        (("--estimator", "guess"), "--estimator"),
+        (("--format", "bmp"), "--format"),
+        (("--covariance", "toeplitz:2"), "toeplitz:R"),
+        (("--seed", "-1"), "--seed"),
+        (("--tolerance", "1e-12", "--realizations", "2"), "tolerance"),
+        (("--name", "a/b"), "--name"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_2(deqcli, tmp_path, arguments, words):
+    refused = deqcli("spectrum", *arguments)
+    assert refused.code == 2
+    assert words in refused.err
+    assert "Traceback" not in refused.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_outside_the_papers_range_warns(deqcli):
+    done = deqcli("spectrum", "--sigma-a2", "0.3", "--n", "60", "--p", "80", "--estimator", "exact")
+    assert done.code == 0
+    assert done.err.count("outside the papers' range") == 1
+
+
+def test_realizations_that_do_not_converge_are_reported(deqcli):
+    # Far outside the papers' range the spectral radius of a narrow network may exceed one.
+    done = deqcli("spectrum", "--act", "identity", "--sigma-a2", "0.98", "--n", "20", "--p", "30",
+                  "--width", "12", "--realizations", "30", "--name", "x", "-j", "1")  # fmt: skip
+    assert done.code == 3
+    assert "did not converge and were left out" in done.err
+    lost = json.loads(Path("results/x.json").read_text())["results"]["monte_carlo"]["not_converged"]
+    assert 0 < len(lost) < 30
+
+
+def test_own_file_and_own_activation(deqcli, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 50)) / np.sqrt(50)
+    np.savez(tmp_path / "mine.npz", X=X, y=np.repeat(["a", "b"], 20))
+    (tmp_path / "mymodule.py").write_text("import numpy as np\n\ndef half(x):\n    return x / 2\n")
+    done = deqcli("spectrum", "--data", "mine.npz", "--act", "mymodule:half", "--estimator",
+                  "exact", "--preprocess", "raw", "--kernel", "ck", "--name", "own", "-j", "1")  # fmt: skip
+    assert done.code == 0
+    table = pd.read_csv("results/own.csv")
+    # phi = x/2 is linear: G = sigma_b2 / 4 / (1 - sigma_a2 / 4) X X^T.
+    expected = 0.9 / 4 / (1 - 0.1 / 4) * np.linalg.eigvalsh(X @ X.T)[::-1]
+    found = table.loc[table["source"] == "exact", "eigenvalue"]
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_weights_laws_agree(deqcli):
+    spectra = {}
+    for law in ("gaussian", "rademacher", "student-t"):
+        assert deqcli("spectrum", *SMALL, "--weights", law, "--name", law, "-j", "1").code == 0
+        table = pd.read_csv(f"results/{law}.csv")
+        spectra[law] = table.loc[table["source"] == "monte-carlo", "eigenvalue"].to_numpy()
+    # 45 draws of width 50: sampling error of a few percent of the largest eigenvalue.
+    for law in ("rademacher", "student-t"):
+        gap = np.abs(spectra[law] - spectra["gaussian"]).max()
+        assert 0 < gap < 0.03 * spectra["gaussian"].max()

@@ -1,0 +1,114 @@
+"""The figures say what their tables say; drawn from frozen tables, never from a run."""
+
+from __future__ import annotations
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+
+from deqcli.figures import error_vs_n, spectrum
+from deqcli.figures.style import DEQ, MATCHED
+
+
+def spectrum_table(isolated: int = 2, scale: float = 1.0) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    frames = []
+    for k, source in enumerate(("equivalent", "exact", "monte-carlo")):
+        bulk = np.sort(rng.uniform(0.1, 3, 200))[::-1] ** scale
+        values = np.concatenate([[30.0 + k, 20.0 + k][:isolated], bulk])
+        frames.append(
+            pd.DataFrame(
+                {
+                    "source": source,
+                    "index": np.arange(values.size),
+                    "eigenvalue": values,
+                    "isolated": np.arange(values.size) < isolated,
+                    "distance": 0.125 * k,
+                    "kernel": "preactivation_ck",
+                    "act": "tanh",
+                    "sigma_a2": 0.1,
+                    "data": "gmm",
+                    "n": values.size,
+                    "p": 300,
+                    "realizations": 400,
+                    "width": 1000,
+                }
+            )
+        )
+    return pd.concat(frames, ignore_index=True)
+
+
+def test_spectrum_shows_spikes_apart_and_distances_in_the_legend():
+    figure = spectrum.draw(spectrum_table())
+    left, right = figure.axes
+    # No isolated eigenvalue is inside the bulk's axis, and all of them are in the other.
+    assert left.get_xlim()[1] < 20
+    marked = sorted(x for line in right.lines for x in line.get_xdata() if len(line.get_xdata()) == 2
+                    and line.get_marker() not in (None, "None"))  # fmt: skip
+    assert marked == [20, 21, 22, 30, 31, 32]
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert any("0.25" in text for text in texts)
+    assert any("0.125" in text for text in texts)
+    assert any("equivalent" in text for text in texts)
+
+
+def test_spectrum_without_isolated_eigenvalues_has_one_panel():
+    assert len(spectrum.draw(spectrum_table(isolated=0)).axes) == 1
+
+
+def test_wide_spectra_get_logarithmic_axes():
+    left, right = spectrum.draw(spectrum_table(isolated=0, scale=9.0)).axes
+    assert left.get_xscale() == "log"
+    assert "largest" in right.get_xlabel()
+
+
+def test_colours_are_the_papers():
+    figure = spectrum.draw(spectrum_table())
+    faces = {mpl.colors.to_hex(patch.get_facecolor()) for patch in figure.axes[0].patches}
+    edges = {mpl.colors.to_hex(patch.get_edgecolor()) for patch in figure.axes[0].patches}
+    assert DEQ in faces
+    assert MATCHED in edges
+
+
+def test_drawing_leaves_the_users_settings_alone():
+    before = dict(mpl.rcParams)
+    spectrum.draw(spectrum_table())
+    assert dict(mpl.rcParams) == before
+
+
+@pytest.mark.parametrize("draw_from", ["spectrum", "error"])
+def test_text_is_legible_and_inside(draw_from):
+    figure = (
+        spectrum.draw(spectrum_table()) if draw_from == "spectrum" else error_vs_n.draw(errors())
+    )
+    figure.canvas.draw()
+    box = figure.bbox
+    for legend in figure.legends:
+        extent = legend.get_window_extent()
+        assert extent.x0 >= box.x0 - 1
+        assert extent.x1 <= box.x1 + 1
+    for axes in figure.axes:
+        assert axes.xaxis.label.get_size() >= 6
+        assert axes.get_xlabel()
+
+
+def errors() -> pd.DataFrame:
+    rows = [
+        {"act": act, "n": n, "trial": trial, "error": c * n**-0.5 * (1 + 0.05 * trial),
+         "slope": -0.5, "kernel": "ck", "sigma_a2": 0.2, "data": "gmm", "estimator": "exact"}
+        for act, c in (("relu", 1.0), ("tanh", 2.0))
+        for n in (64, 256, 1024)
+        for trial in (0, 1)
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_error_lines_are_the_means_and_the_guide_has_slope_minus_half():
+    axes = error_vs_n.draw(errors()).axes[0]
+    relu, tanh, guide = axes.lines
+    np.testing.assert_allclose(relu.get_ydata(), 1.025 * np.array([64, 256, 1024]) ** -0.5)
+    np.testing.assert_allclose(tanh.get_ydata(), 2.05 * np.array([64, 256, 1024]) ** -0.5)
+    x, y = np.log(guide.get_xdata()), np.log(guide.get_ydata())
+    np.testing.assert_allclose(np.diff(y) / np.diff(x), -0.5)
+    assert guide.get_ydata().max() < relu.get_ydata().max()

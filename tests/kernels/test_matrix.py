@@ -1,0 +1,289 @@
+"""From pairs to matrices: tables against direct solves, blocks, two sets, threads, memory."""
+
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+import deqcli
+from deqcli.activations import REGISTRY, activation
+from deqcli.kernels import matrix as matrix_module
+from deqcli.kernels.implicit import KERNELS
+
+CONTRACTING = [name for name in sorted(REGISTRY) if math.isfinite(activation(name).lipschitz)]
+
+
+def mixed_bag(n=160, p=60, seed=0):
+    """Mixture samples among which duplicates, opposites, near copies and a zero row hide."""
+    rng = np.random.default_rng(seed)
+    X = deqcli.GaussianMixture.papers(p, mean_norm=2.0, spread=2.0).sample(n, rng).X
+    X[n - 1] = X[3]
+    X[n - 2] = -X[5]
+    for k, size in enumerate((1e-3, 1e-6, 1e-8, 1e-10)):
+        X[20 + k] = X[10] + size * np.linalg.norm(X[10]) * rng.standard_normal(p) / np.sqrt(p)
+        X[30 + k] = -X[11] + size * np.linalg.norm(X[11]) * rng.standard_normal(p) / np.sqrt(p)
+    X[40] = 2 * X[10]
+    X[41] = 0.0
+    return X
+
+
+def direct(monkeypatch, make):
+    with monkeypatch.context() as patch:
+        patch.setattr(matrix_module, "_FEW_PAIRS", 10**9)
+        return make()
+
+
+def kernels(X, act, sigma_a2=0.1, sigma_b2=0.9, **other):
+    return deqcli.implicit_kernels(X, act, sigma_a2, sigma_b2, **other)
+
+
+def deviation(first, second):
+    return np.abs(first - second).max() / np.abs(second).max()
+
+
+@pytest.mark.parametrize("name", CONTRACTING)
+def test_tables_agree_with_direct_solves(name, monkeypatch, tol):
+    X = mixed_bag(120 if name == "elu" else 160)
+    act = activation(name).centred(0.1, 0.9, 1.0)
+    found = kernels(X, act).compute("ck", "ntk")
+    exact = direct(monkeypatch, lambda: kernels(X, act).compute("ck", "ntk"))
+    for a, b in zip(found, exact, strict=True):
+        assert deviation(a, b) < tol("routes")
+        assert np.isfinite(a).all()
+
+
+@pytest.mark.parametrize("name", ["tanh", "relu", "htanh"])
+def test_tables_agree_with_direct_solves_uncentred(name, monkeypatch, tol):
+    X = mixed_bag()
+    act = activation(name)
+    found = kernels(X, act, 0.24, 0.5).compute(*KERNELS)
+    exact = direct(monkeypatch, lambda: kernels(X, act, 0.24, 0.5).compute(*KERNELS))
+    for a, b in zip(found, exact, strict=True):
+        assert deviation(a, b) < tol("routes")
+
+
+@pytest.mark.parametrize("acts", [["tanh", "relu"], ["swish"], ["relu", "htanh", "cubic:a3=0.1"]])
+def test_explicit_tables_agree_with_direct_solves(acts, monkeypatch, tol):
+    X = mixed_bag()
+    found = deqcli.explicit_kernels(X, acts).compute("ck", "ntk")
+    exact = direct(monkeypatch, lambda: deqcli.explicit_kernels(X, acts).compute("ck", "ntk"))
+    for a, b in zip(found, exact, strict=True):
+        assert deviation(a, b) < tol("routes")
+
+
+@pytest.mark.parametrize("name", ["relu", "tanh", "swish", "erf"])
+def test_norms_of_every_size_at_once(name, monkeypatch):
+    """No table spans nine decades: the direct route is taken, and entries scale as they must."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((95, 6)) * np.geomspace(1e-6, 1e3, 95)[:, None]
+    found = kernels(X, name).ck
+    assert np.isfinite(found).all()
+    np.testing.assert_array_equal(found, found.T)
+    # Small inputs see a linear function through the origin (a kinked one sees itself).
+    small = X[:20]
+    slope = activation(name).derivative(np.zeros(1))[0]
+    if name in ("tanh", "erf"):
+        linear = 0.9 * slope**2 / (1 - 0.1 * slope**2) * small @ small.T
+        np.testing.assert_allclose(
+            found[:20, :20], linear, rtol=1e-6, atol=1e-6 * np.abs(linear).max()
+        )
+    if name == "relu":
+        scaled = kernels(X * 1e-3, name).ck * 1e6
+        np.testing.assert_allclose(found, scaled, rtol=1e-10, atol=0)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-4, 30.0, 1e4])
+@pytest.mark.parametrize("name", ["tanh", "htanh", "swish", "abs", "elu"])
+def test_tiny_and_huge_data_are_legal(name, scale):
+    X = np.array([[1.0, 0.2], [0.2, 1.0], [-1.0, -0.2], [1.0, 0.2]]) * scale
+    k = kernels(X, name)
+    ck, ntk = k.compute("ck", "ntk")
+    for M in (ck, ntk):
+        assert np.isfinite(M).all()
+        assert M[0, 3] == pytest.approx(M[0, 0], rel=1e-12)
+        assert np.linalg.eigvalsh(M).min() > -1e-12 * np.abs(M).max()
+
+
+def test_squares_that_overflow_are_refused():
+    with pytest.raises(deqcli.errors.DataError, match="overflow"):
+        kernels(np.eye(3) * 1e200, "relu")
+
+
+# ---------------------------------------------------------------------------------------- pieces
+
+
+@pytest.mark.parametrize("n", [9, 300])
+@pytest.mark.parametrize("name", ["tanh", "relu"])
+@pytest.mark.parametrize("rows", [1, 7, 128, 200, 1000])
+def test_row_blocks_are_rows_of_the_whole(n, name, rows, tol):
+    X = mixed_bag(n) if n > 100 else mixed_bag()[[0, 1, 3, 10, 20, 30, 40, 41, 159]]
+    if n > 100 and rows == 1:
+        rows = 50
+    k = kernels(X, activation(name).centred(0.1, 0.9, 1.0))
+    for kernel in ("ck", "preactivation_ntk"):
+        whole = getattr(k, kernel)
+        pieces = list(k.blocks(kernel, rows))
+        assert [piece.start for piece, _ in pieces] == list(range(0, n, rows))
+        assert deviation(np.vstack([block for _, block in pieces]), whole) < tol("rounding")
+        assert all(block.shape == (piece.stop - piece.start, n) for piece, block in pieces)
+
+
+def test_blocks_of_explicit_kernels(tol):
+    X = mixed_bag(140)
+    e = deqcli.explicit_kernels(X, ["relu", "tanh"])
+    for kernel in ("ck", "ntk"):
+        stacked = np.vstack([block for _, block in e.blocks(kernel, 33)])
+        assert deviation(stacked, getattr(e, kernel)) < tol("rounding")
+
+
+@pytest.mark.parametrize("name", ["tanh", "relu", "elu"])
+def test_between_two_sets_is_a_block_of_the_whole(name, tol):
+    X = mixed_bag(100)
+    act = activation(name).centred(0.1, 0.9, 1.0)
+    whole = kernels(X, act).compute(*KERNELS)
+    between = kernels(X[:70], act, Y=X[25:]).compute(*KERNELS)
+    for a, b in zip(between, whole, strict=True):
+        assert a.shape == (70, 75)
+        # The sets have tables of their own, hence not to rounding.
+        assert np.abs(a - b[:70, 25:]).max() < tol("routes") * np.abs(b).max()
+
+
+def test_one_new_sample_and_blocks_between_two_sets(tol):
+    X = mixed_bag(150)
+    k = kernels(X[:1], "relu", Y=X)
+    assert k.shape == (1, 150)
+    np.testing.assert_allclose(k.ntk[0], kernels(X, "relu").ntk[0], rtol=0, atol=tol("routes"))
+    wide = kernels(X[:90], "relu", Y=X)
+    stacked = np.vstack([block for _, block in wide.blocks("ntk", 40)])
+    assert deviation(stacked, wide.ntk) < tol("rounding")
+    np.testing.assert_allclose(
+        deqcli.explicit_kernels(X[:1], ["tanh"], Y=X).ntk[0],
+        deqcli.explicit_kernels(X, ["tanh"]).ntk[0],
+        rtol=0,
+        atol=tol("routes"),
+    )
+
+
+@pytest.mark.parametrize("n", [2, 60, 130, 700])
+@pytest.mark.parametrize("name", ["tanh", "relu"])
+def test_symmetric_to_the_last_bit(n, name):
+    X = mixed_bag(700)[:n]
+    for M in kernels(X, name).compute(*KERNELS):
+        np.testing.assert_array_equal(M, M.T)
+
+
+def test_each_matrix_is_made_once_and_together_or_alone_the_same():
+    X = mixed_bag(150)
+    k = kernels(X, "swish")
+    assert "none yet" in repr(k)
+    first = k.ck
+    assert k.ck is first
+    together = kernels(X, "swish").compute("ntk", "ck", "preactivation-ck", "ck")
+    np.testing.assert_array_equal(together[1], first)
+    np.testing.assert_array_equal(together[0], k.ntk)
+    assert together[1] is together[3]
+    assert "150 x 150" in repr(k)
+    assert k.shape == (150, 150)
+
+
+@pytest.mark.parametrize("name", ["tanh", "relu"])
+def test_the_relations_between_the_four(name, tol):
+    X = mixed_bag(150)
+    ck, Lambda, ntk, K = kernels(X, name, 0.2, 0.7).compute(*KERNELS)
+    gram = X @ X.T
+    np.testing.assert_allclose(Lambda, 0.2 * ck + 0.7 * gram, rtol=0, atol=tol("rounding") * 10)
+    np.testing.assert_allclose(K, 0.2 * ntk + 0.7 * gram, rtol=0, atol=tol("rounding") * 10)
+
+
+# ---------------------------------------------------------------------------------- special data
+
+
+def test_data_on_a_sphere_have_one_norm(monkeypatch, tol):
+    X = deqcli.sphere(150, 30, np.random.default_rng(0)).X
+    found = kernels(X, "nrelu").compute("ck", "ntk")
+    exact = direct(monkeypatch, lambda: kernels(X, "nrelu").compute("ck", "ntk"))
+    for a, b in zip(found, exact, strict=True):
+        assert deviation(a, b) < tol("routes")
+        np.testing.assert_allclose(np.diag(a), a[0, 0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["tanh", "relu", "elu"])
+def test_data_in_one_dimension_are_all_parallel(name, monkeypatch, tol):
+    X = np.random.default_rng(0).standard_normal((110, 1))
+    found = kernels(X, name).compute("ck", "ntk")
+    exact = direct(monkeypatch, lambda: kernels(X, name).compute("ck", "ntk"))
+    for a, b in zip(found, exact, strict=True):
+        assert deviation(a, b) < tol("routes")
+        assert np.linalg.eigvalsh(a).min() > -tol("psd") * np.linalg.eigvalsh(a).max()
+
+
+def test_two_samples_and_all_zero_samples():
+    assert kernels(np.eye(2), "tanh").ntk.shape == (2, 2)
+    np.testing.assert_array_equal(kernels(np.zeros((3, 4)), "relu").ntk, np.zeros((3, 3)))
+    constant = kernels(np.zeros((3, 4)), activation("relu").shifted(0.5)).ck
+    np.testing.assert_allclose(constant, constant[0, 0], rtol=1e-12)
+    assert constant[0, 0] > 0
+
+
+def test_lists_and_single_precision_are_taken():
+    X = [[1, 0], [1, 2], [0, 3]]
+    np.testing.assert_array_equal(kernels(X, "tanh").ck, kernels(np.array(X, float), "tanh").ck)
+    single = np.array(X, np.float32)
+    found = kernels(single, "tanh").ck
+    assert found.dtype == np.float64
+    np.testing.assert_array_equal(found, kernels(X, "tanh").ck)
+
+
+def test_the_data_are_left_alone():
+    X = mixed_bag(140)
+    before = X.copy()
+    kernels(X, "relu").compute(*KERNELS)
+    np.testing.assert_array_equal(X, before)
+
+
+# ------------------------------------------------------------------------------ threads and memory
+
+
+@pytest.mark.parametrize("name", ["tanh", "relu"])
+def test_the_number_of_threads_does_not_matter(name, tol):
+    """Tiles are the same work whoever does it; only the probe that sets a table's range is not."""
+    X = mixed_bag(700, 100)
+    results = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            results.append(kernels(X, name).compute("ck", "ntk"))
+    for a, b in zip(*results, strict=True):
+        assert deviation(a, b) < tol("rounding")
+
+
+@pytest.mark.parametrize(
+    ("names", "most"), [(("ck",), 1.5), (("ck", "ntk"), 2.7), (tuple(KERNELS), 4.7)]
+)
+@pytest.mark.parametrize("act", ["relu", "tanh"])
+def test_peak_memory_is_the_result_and_a_few_tiles(names, most, act):
+    """In units of n x n arrays; the promise is four for CK and NTK."""
+    n = 1500
+    X = np.random.default_rng(0).standard_normal((n, 50)) / 7
+    kernels(X[:150], act).compute("ck", "ntk")
+    tracemalloc.start()
+    try:
+        kernels(X, act).compute(*names)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak / (8 * n * n) < most
+
+
+def test_blocks_never_hold_the_matrix():
+    n = 1500
+    X = np.random.default_rng(0).standard_normal((n, 50)) / 7
+    tracemalloc.start()
+    try:
+        for _ in kernels(X, "relu").blocks("ck", 100):
+            pass
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak / (8 * n * n) < 0.7

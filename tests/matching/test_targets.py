@@ -1,0 +1,62 @@
+"""Targets: the slopes by differences of exact kernels, and how errors are counted."""
+
+import numpy as np
+import pytest
+
+from deqcli.activations import activation
+from deqcli.errors import InputError
+from deqcli.kernels.explicit import explicit_kernels
+from deqcli.kernels.implicit import implicit_kernels
+from deqcli.matching.targets import KERNELS, Target, deq_target, network_target
+
+STEP = 1e-4
+
+
+def diagonal_slope(kernel_of, tau0):
+    """Central difference of a kernel's diagonal in the squared norm."""
+    norms = tau0**2 + np.array([-STEP, STEP])
+    low, high = np.diag(kernel_of(np.diag(np.sqrt(norms))))
+    return (high - low) / (2 * STEP)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("name", ["tanh", "relu", "gelu", "htanh:a=0.9,c=1.1", "cos"])
+def test_slope_of_a_deq_by_differences(name, kernel):
+    sigma_a2, sigma_b2, tau0 = 0.15, 1.4, 0.9
+    target, scalars = deq_target(name, sigma_a2, sigma_b2, tau0, kernel)
+    act = activation(name).shifted(scalars.shift)
+
+    def kernel_of(X):
+        return implicit_kernels(X, act, sigma_a2, sigma_b2).compute(KERNELS[kernel].deq)[0]
+
+    # The difference is of second order: 1e-8 times a third derivative of order one.
+    assert target.slope == pytest.approx(diagonal_slope(kernel_of, tau0), rel=1e-6)
+
+
+@pytest.mark.parametrize("kernel", ["ck", "ntk"])
+@pytest.mark.parametrize(
+    "layers",
+    [
+        ["htanh:a=1.1,c=0.8"],
+        ["maxlin:a=1,b=0.2", "tanh"],
+        ["hermite:c1=0.9,c2=0.3,c3=-0.2", "relu"],
+    ],
+)
+def test_slope_of_a_network_by_differences(layers, kernel):
+    target, acts = network_target(layers, 1.2, kernel)
+    slope = diagonal_slope(lambda X: explicit_kernels(X, acts).compute(kernel)[0], 1.2)
+    assert target.slope == pytest.approx(slope, rel=1e-6)
+
+
+def test_errors_are_relative_to_the_scalar_and_for_zeros_to_the_kernel():
+    target = Target("ck", 0.5, 1e-30, 0.02, 2.0, 0.4, tau0=2.0)
+    assert target.vanishes.tolist() == [False, True, False, False, False]
+    off = target.values + [0.05, 0.125, 0.0, 0.0, -0.04]
+    # c2 counts against d / tau0^4 = 2/16.
+    assert target.residuals(off) == pytest.approx([0.1, 1.0, 0.0, 0.0, -0.1])
+
+
+def test_unknown_kernel_is_refused():
+    with pytest.raises(InputError, match="network_ntk"):
+        deq_target("tanh", 0.1, kernel="theta")
+    assert deq_target("tanh", 0.1, kernel="preactivation-ntk")[0].kernel == "ntk"

@@ -1,0 +1,79 @@
+"""Every command of the README runs; the two of its head do all their own set-up."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL)
+LINES = [line for block in BLOCKS for line in block.strip().splitlines()]
+SETUP = [line for line in LINES if line.startswith("python3 -m venv")]
+COMMANDS = [line for line in LINES if line not in SETUP]
+
+
+def test_head_has_the_two_commands():
+    assert len(SETUP) == 2
+    assert SETUP[0].endswith("deqcli spectrum --act tanh --sigma-a2 0.1")
+    assert SETUP[1].endswith("pytest -n 2")
+    assert all(line.startswith("deqcli ") for line in COMMANDS)
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_command_runs(line, tmp_path):
+    words = shlex.split(line)
+    done = subprocess.run(
+        [sys.executable, "-m", *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL))
+def test_python_example_runs(code, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert 0 < float(done.stdout) < 0.1
+
+
+def test_figures_and_links_exist():
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        if "://" not in target:
+            assert (ROOT / target).exists(), target
+
+
+@pytest.mark.slow
+def test_first_command_from_nothing(tmp_path):
+    """Install into a fresh environment from a copy of the tree and draw the README's figure."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).exists():
+            target = tmp_path / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes((ROOT / name).read_bytes())
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    done = subprocess.run(
+        ["bash", "-c", SETUP[0]], cwd=tmp_path, env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    written = [tmp_path / line for line in done.stdout.split()]
+    assert [path.suffix for path in written] == [".csv", ".png", ".json"]
+    assert all(path.exists() for path in written)
