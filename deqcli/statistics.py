@@ -94,9 +94,10 @@ def from_covariances(
 def estimate_statistics(X: ArrayLike, y: ArrayLike) -> MixtureStatistics:
     r"""Estimate the statistics from labelled samples, class by class.
 
-    Empirical means and covariances (with 1/n_a). The plug-in :math:`\operatorname{tr}\hat C_a^2` is too large by
-    about :math:`(\operatorname{tr}C_a)^2/n_a`, which does not vanish when n and p are comparable;
-    it is replaced by the unbiased
+    Empirical means and covariances (with 1/n_a). The plug-in
+    :math:`\operatorname{tr}\hat C_a^2` is too large by about
+    :math:`(\operatorname{tr}C_a)^2/n_a`, which does not vanish when n and p are comparable; it is
+    replaced by the unbiased
 
     .. math:: \tfrac{(n_a-1)^2}{(n_a-2)(n_a+1)}\left(\operatorname{tr}\hat C_a^2
               - \tfrac{(\operatorname{tr}\hat C_a)^2}{n_a-1}\right)

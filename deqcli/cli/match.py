@@ -28,7 +28,7 @@ Examples:
 @click.option("--layers", type=click.Choice(("1", "2", "auto")), default="auto",
               help="Hidden layers of the twin.")  # fmt: skip
 @click.option("--tau0", type=float, default=None,
-              help="Root of the data's mean variance, in place of data: no spectra then.")  # fmt: skip
+              help="Root of the data's mean variance, in place of data (no spectra).")  # fmt: skip
 @options.data
 @click.option("--export", "export_to", type=click.Choice(("torch", "numpy")), default=None,
               help="Write a self-contained Python file that defines the twin.")  # fmt: skip
@@ -126,6 +126,6 @@ def _print_verdict(found: dict[str, Any]) -> None:
         if f"{source}_distance" in found:
             click.echo(
                 f"  {source} network: distance {found[f'{source}_distance']:.4g} "
-                f"({found[f'{source}_relative']:.2%} of the DEQ's norm {found['norm']:.4g})",
+                f"({found[f'{source}_relative']:.2g} of the DEQ's norm {found['norm']:.4g})",
                 err=True,
             )

@@ -90,7 +90,7 @@ def command(
     for name, values in found.get("distances", {}).items():
         click.echo(
             f"{name.replace('_', '-')}: distance to the equivalent {values['distance']:.4g} "
-            f"({values['relative']:.2%} of the norm {values['norm']:.4g})",
+            f"({values['relative']:.2g} of the norm {values['norm']:.4g})",
             err=True,
         )
     lost = found.get("monte_carlo", {}).get("not_converged", {})

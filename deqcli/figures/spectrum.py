@@ -91,8 +91,8 @@ def _draw_bulk(axes: Axes, bulk: pd.DataFrame, wide: bool) -> None:
             )
         elif source == "exact" and (bulk["source"] == "monte-carlo").any():
             axes.hist(
-                data, bins, density=not wide, histtype="step", color=DEQ_DARK, lw=0.8, ls=(0, (2, 1)),
-                label=label,
+                data, bins, density=not wide, histtype="step", color=DEQ_DARK, lw=0.8,
+                ls=(0, (2, 1)), label=label,
             )  # fmt: skip
         else:
             axes.hist(data, bins, density=not wide, color=DEQ, alpha=0.45, label=label)
