@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import functools
 import importlib
 import math
 import re
@@ -16,12 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import hermite_e
 from numpy.typing import NDArray
-from scipy.special import erf, expit, ndtr
+from scipy.special import erf, expit
 
+from deqcli import activation_functions as functions
+from deqcli import own_functions
 from deqcli.closed_forms import ClosedForm, Erf, PiecewiseLinear, Sinusoid
 from deqcli.errors import ActivationError
-
-Function = Callable[[NDArray[Any]], NDArray[Any]]
+from deqcli.own_functions import Function
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,13 +103,13 @@ class Activation:
         """
         label = name or str(getattr(function, "__name__", "function"))
         kinks = tuple(sorted(float(k) for k in kinks))
-        _check_elementwise(function, label)
+        own_functions.check_elementwise(function, label)
         if derivative is None:
-            derivative = functools.partial(_difference, function, kinks)
+            derivative = functions.Bound(own_functions.difference, function, kinks)
         else:
-            _check_elementwise(derivative, f"the derivative of {label}")
+            own_functions.check_elementwise(derivative, f"the derivative of {label}")
         if lipschitz is None:
-            lipschitz = _steepest(derivative)
+            lipschitz = own_functions.steepest(derivative)
         return Activation(label, function, derivative, kinks, float(lipschitz))
 
 
@@ -218,146 +218,8 @@ def _imported(module: str, attribute: str) -> Activation:
     )
 
 
-# A probe that no elementwise function can mistake for a scalar or a square matrix.
-_PROBE = np.linspace(-3, 3, 6).reshape(2, 3)
-
-
-def _check_elementwise(function: Function, label: str) -> None:
-    try:
-        value = np.asarray(function(_PROBE.copy()))
-    except Exception as error:
-        raise ActivationError(
-            f"{label} failed on a numpy array ({type(error).__name__}: {error}); "
-            "it must take and return an array."
-        ) from error
-    if value.shape != _PROBE.shape:
-        raise ActivationError(
-            f"{label} returned shape {value.shape} for an input of shape {_PROBE.shape}; "
-            "it must be elementwise."
-        )
-    if value.dtype.kind not in "fiub" or not np.isfinite(value).all():
-        raise ActivationError(f"{label} returned values that are not finite real numbers.")
-
-
-def _difference(function: Function, kinks: tuple[float, ...], x: NDArray[Any]) -> NDArray[Any]:
-    """Fourth-order difference quotient, one-sided within reach of a kink."""
-    x = np.asarray(x, dtype=float)
-    step = 1e-3
-    near_right = np.zeros(x.shape, dtype=bool)
-    near_left = np.zeros(x.shape, dtype=bool)
-    for k in kinks:
-        near_right |= (x >= k) & (x < k + 2 * step)
-        near_left |= (x < k) & (x > k - 2 * step)
-    central = (-1, 8, -8, 1), (2, 1, -1, -2)
-    forward = (-25, 48, -36, 16, -3), (0, 1, 2, 3, 4)
-    f = [c * function(x + o * step) for c, o in zip(*central, strict=True)]
-    slope = np.sum(f, axis=0) / (12 * step)
-    for near, side in ((near_right, 1), (near_left, -1)):
-        if near.any():
-            at = x[near]
-            g = [c * function(at + side * o * step) for c, o in zip(*forward, strict=True)]
-            slope[near] = side * np.sum(g, axis=0) / (12 * step)
-    return np.asarray(slope)
-
-
-def _steepest(derivative: Function) -> float:
-    far = np.geomspace(10, 1000, 200)
-    grid = np.concatenate([-far[::-1], np.linspace(-10, 10, 20001), far])
-    with np.errstate(all="ignore"):
-        slope = np.abs(np.asarray(derivative(grid), dtype=float))
-    if not np.isfinite(slope).all():
-        return math.inf
-    top = float(slope.max())
-    grows = max(slope[0], slope[-1]) > 1.01 * slope[np.abs(grid) <= 10].max()
-    return math.inf if grows else top
-
-
 # ---------------------------------------------------------------------------------------------
 # The registry. Factories take their parameters by keyword, each with a default.
-
-
-@dataclasses.dataclass(frozen=True)
-class _Bound:
-    """A function with its parameters; unlike ``functools.partial``, equal ones compare equal."""
-
-    function: Callable[..., NDArray[Any]]
-    parameters: tuple[Any, ...]
-
-    def __init__(self, function: Callable[..., NDArray[Any]], *parameters: Any) -> None:
-        object.__setattr__(self, "function", function)
-        object.__setattr__(self, "parameters", parameters)
-
-    def __call__(self, x: NDArray[Any]) -> NDArray[Any]:
-        return self.function(*self.parameters, x)
-
-
-def _tanh_slope(x: NDArray[Any]) -> NDArray[Any]:
-    return 1 - np.tanh(x) ** 2
-
-
-def _arctan_slope(x: NDArray[Any]) -> NDArray[Any]:
-    return 1 / (1 + x * x)
-
-
-def _erf_slope(x: NDArray[Any]) -> NDArray[Any]:
-    return 2 / math.sqrt(math.pi) * np.exp(-x * x)
-
-
-def _minus_sin(x: NDArray[Any]) -> NDArray[Any]:
-    return -np.sin(x)
-
-
-def _swish(x: NDArray[Any]) -> NDArray[Any]:
-    return x * expit(x)
-
-
-def _swish_slope(x: NDArray[Any]) -> NDArray[Any]:
-    gate = expit(x)
-    return gate * (1 + x * (1 - gate))
-
-
-def _gelu(x: NDArray[Any]) -> NDArray[Any]:
-    return x * ndtr(x)
-
-
-def _gelu_slope(x: NDArray[Any]) -> NDArray[Any]:
-    return ndtr(x) + x * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
-
-
-def _softplus(x: NDArray[Any]) -> NDArray[Any]:
-    return np.logaddexp(0, x)
-
-
-def _elu(alpha: float, x: NDArray[Any]) -> NDArray[Any]:
-    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
-
-
-def _elu_slope(alpha: float, x: NDArray[Any]) -> NDArray[Any]:
-    return np.where(x > 0, 1, alpha * np.exp(np.minimum(x, 0)))
-
-
-def _two_slopes(right: float, left: float, x: NDArray[Any]) -> NDArray[Any]:
-    return right * np.maximum(x, 0) + left * np.minimum(x, 0)
-
-
-def _two_slopes_slope(right: float, left: float, x: NDArray[Any]) -> NDArray[Any]:
-    dtype = np.result_type(x, 0.0)
-    return np.where(x > 0, np.asarray(right, dtype), np.asarray(left, dtype))
-
-
-def _htanh(a: float, c: float, x: NDArray[Any]) -> NDArray[Any]:
-    return a * np.clip(x, -c, c)
-
-
-def _htanh_slope(a: float, c: float, x: NDArray[Any]) -> NDArray[Any]:
-    return a * (np.abs(x) < c).astype(np.asarray(x).dtype)
-
-
-def _polynomial(coefficients: tuple[float, ...], x: NDArray[Any]) -> NDArray[Any]:
-    total = np.zeros_like(x) + coefficients[-1]
-    for c in coefficients[-2::-1]:
-        total = total * x + c
-    return total
 
 
 def _smooth(
@@ -378,8 +240,8 @@ def _piecewise_linear(
     kinked = right != left
     return Activation(
         name,
-        _Bound(_two_slopes, right, left),
-        _Bound(_two_slopes_slope, right, left),
+        functions.Bound(functions.two_slopes, right, left),
+        functions.Bound(functions.two_slopes_slope, right, left),
         kinks=(0.0,) if kinked else (),
         lipschitz=max(abs(right), abs(left)),
         parameters=dict(parameters or {}),
@@ -407,8 +269,8 @@ def _make_htanh(a: float = 1.0, c: float = 1.0) -> Activation:
         raise ActivationError(f"activation 'htanh': c must be positive, not {c:g}.")
     return Activation(
         _format("htanh", a=a, c=c),
-        _Bound(_htanh, a, c),
-        _Bound(_htanh_slope, a, c),
+        functions.Bound(functions.htanh, a, c),
+        functions.Bound(functions.htanh_slope, a, c),
         kinks=(-c, c),
         lipschitz=abs(a),
         parameters={"a": a, "c": c},
@@ -419,8 +281,8 @@ def _make_htanh(a: float = 1.0, c: float = 1.0) -> Activation:
 def _make_elu(alpha: float = 1.0) -> Activation:
     return Activation(
         _format("elu", alpha=alpha),
-        _Bound(_elu, alpha),
-        _Bound(_elu_slope, alpha),
+        functions.Bound(functions.elu, alpha),
+        functions.Bound(functions.elu_slope, alpha),
         kinks=(0.0,),
         lipschitz=max(1.0, abs(alpha)),
         parameters={"alpha": alpha},
@@ -462,33 +324,33 @@ def _from_power_series(
     linear = not any(ascending[2:])
     return Activation(
         name,
-        _Bound(_polynomial, ascending),
-        _Bound(_polynomial, slope),
+        functions.Bound(functions.polynomial, ascending),
+        functions.Bound(functions.polynomial, slope),
         lipschitz=abs(slope[0]) if linear else math.inf,
         parameters=dict(parameters),
     )
 
 
 # The steepest point of swish solves x tanh(x/2) = 2; of gelu, x = sqrt(2).
-_SWISH_TOP = float(_swish_slope(np.array(2.3993572805154186)))
-_GELU_TOP = float(_gelu_slope(np.array(math.sqrt(2))))
+_SWISH_TOP = float(functions.swish_slope(np.array(2.3993572805154186)))
+_GELU_TOP = float(functions.gelu_slope(np.array(math.sqrt(2))))
 
 REGISTRY: dict[str, Callable[..., Activation]] = {
     "identity": lambda: _piecewise_linear("identity", 1.0, 1.0),
-    "tanh": _smooth("tanh", np.tanh, _tanh_slope, 1.0),
-    "arctan": _smooth("arctan", np.arctan, _arctan_slope, 1.0),
-    "erf": _smooth("erf", erf, _erf_slope, 2 / math.sqrt(math.pi), Erf()),
+    "tanh": _smooth("tanh", np.tanh, functions.tanh_slope, 1.0),
+    "arctan": _smooth("arctan", np.arctan, functions.arctan_slope, 1.0),
+    "erf": _smooth("erf", erf, functions.erf_slope, 2 / math.sqrt(math.pi), Erf()),
     "sin": _smooth("sin", np.sin, np.cos, 1.0, Sinusoid(cosine=False)),
-    "cos": _smooth("cos", np.cos, _minus_sin, 1.0, Sinusoid(cosine=True)),
+    "cos": _smooth("cos", np.cos, functions.minus_sin, 1.0, Sinusoid(cosine=True)),
     "relu": lambda: _piecewise_linear("relu", 1.0, 0.0),
     "nrelu": lambda: _piecewise_linear("nrelu", math.sqrt(2), 0.0),
     "lrelu": _make_lrelu,
     "maxlin": _make_maxlin,
     "abs": lambda: _piecewise_linear("abs", 1.0, -1.0),
     "htanh": _make_htanh,
-    "swish": _smooth("swish", _swish, _swish_slope, _SWISH_TOP),
-    "gelu": _smooth("gelu", _gelu, _gelu_slope, _GELU_TOP),
-    "softplus": _smooth("softplus", _softplus, expit, 1.0),
+    "swish": _smooth("swish", functions.swish, functions.swish_slope, _SWISH_TOP),
+    "gelu": _smooth("gelu", functions.gelu, functions.gelu_slope, _GELU_TOP),
+    "softplus": _smooth("softplus", functions.softplus, expit, 1.0),
     "elu": _make_elu,
     "quadratic": _make_quadratic,
     "cubic": _make_cubic,

@@ -1,0 +1,113 @@
+"""Activation functions and their derivatives, elementwise, in the floating type they are given."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, ndtr
+
+
+@dataclasses.dataclass(frozen=True)
+class Bound:
+    """A function with its parameters; unlike ``functools.partial``, equal ones compare equal."""
+
+    function: Callable[..., NDArray[Any]]
+    parameters: tuple[Any, ...]
+
+    def __init__(self, function: Callable[..., NDArray[Any]], *parameters: Any) -> None:
+        object.__setattr__(self, "function", function)
+        object.__setattr__(self, "parameters", parameters)
+
+    def __call__(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Apply the function."""
+        return self.function(*self.parameters, x)
+
+
+def tanh_slope(x: NDArray[Any]) -> NDArray[Any]:
+    """Return 1 - tanh(x)^2."""
+    return 1 - np.tanh(x) ** 2
+
+
+def arctan_slope(x: NDArray[Any]) -> NDArray[Any]:
+    """Return 1 / (1 + x^2)."""
+    return 1 / (1 + x * x)
+
+
+def erf_slope(x: NDArray[Any]) -> NDArray[Any]:
+    """Return 2/sqrt(pi) exp(-x^2)."""
+    return 2 / math.sqrt(math.pi) * np.exp(-x * x)
+
+
+def minus_sin(x: NDArray[Any]) -> NDArray[Any]:
+    """Return -sin(x), the cosine's derivative."""
+    return -np.sin(x)
+
+
+def swish(x: NDArray[Any]) -> NDArray[Any]:
+    """Return x / (1 + exp(-x))."""
+    return x * expit(x)
+
+
+def swish_slope(x: NDArray[Any]) -> NDArray[Any]:
+    """Swish's derivative."""
+    gate = expit(x)
+    return gate * (1 + x * (1 - gate))
+
+
+def gelu(x: NDArray[Any]) -> NDArray[Any]:
+    """Return x Phi(x), Phi the normal distribution function."""
+    return x * ndtr(x)
+
+
+def gelu_slope(x: NDArray[Any]) -> NDArray[Any]:
+    """GELU's derivative, Phi(x) + x times the normal density."""
+    return ndtr(x) + x * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+
+
+def softplus(x: NDArray[Any]) -> NDArray[Any]:
+    """Return log(1 + exp(x)), without overflow."""
+    return np.logaddexp(0, x)
+
+
+def elu(alpha: float, x: NDArray[Any]) -> NDArray[Any]:
+    """Return x above zero, alpha (exp(x) - 1) below."""
+    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+
+
+def elu_slope(alpha: float, x: NDArray[Any]) -> NDArray[Any]:
+    """ELU's derivative."""
+    return np.where(x > 0, 1, alpha * np.exp(np.minimum(x, 0)))
+
+
+def two_slopes(right: float, left: float, x: NDArray[Any]) -> NDArray[Any]:
+    """One slope above zero, another below: ReLU and its relatives."""
+    return right * np.maximum(x, 0) + left * np.minimum(x, 0)
+
+
+def two_slopes_slope(right: float, left: float, x: NDArray[Any]) -> NDArray[Any]:
+    """Its derivative; at zero the left one."""
+    dtype = np.result_type(x, 0.0)
+    return np.where(x > 0, np.asarray(right, dtype), np.asarray(left, dtype))
+
+
+def htanh(a: float, c: float, x: NDArray[Any]) -> NDArray[Any]:
+    """Return a clip(x, -c, c)."""
+    return a * np.clip(x, -c, c)
+
+
+def htanh_slope(a: float, c: float, x: NDArray[Any]) -> NDArray[Any]:
+    """A inside (-c, c), zero outside."""
+    return a * (np.abs(x) < c).astype(np.asarray(x).dtype)
+
+
+def polynomial(coefficients: tuple[float, ...], x: NDArray[Any]) -> NDArray[Any]:
+    """A polynomial by its coefficients in ascending order (Horner)."""
+    total = np.zeros_like(x) + coefficients[-1]
+    for c in coefficients[-2::-1]:
+        total = total * x + c
+    return total
