@@ -137,7 +137,7 @@ def _attempt(target: Target, family: str, layers: int) -> Match:
     # The closed forms found it; the general code, by quadrature, has the last word.
     found, acts = network_target(network(built, numbers, target.tau0), target.tau0, target.kernel)
     acts = tuple(a.shifted(0.0) if abs(a.shift) < 1e-14 * target.d**0.5 else a for a in acts)
-    residuals = target.residuals(found.values)
+    residuals, t2 = target.residuals(found.values), target.tau0**2
     worst = float(np.abs(residuals[:4]).max())
     feasible = worst <= TOLERANCE
     if feasible:
@@ -153,7 +153,7 @@ def _attempt(target: Target, family: str, layers: int) -> Match:
         target=target.named(target.values),
         achieved=target.named(found.values),
         residuals=target.named(residuals),
-        fifth=Fifth(target.slope, found.slope, float(residuals[4])),
+        fifth=Fifth(target.slope, found.slope, (found.slope - target.slope) * t2 / target.d),
         reason=reason,
         suggestion="",
         alternatives=(Attempt(family, layers, feasible, worst, reason),),

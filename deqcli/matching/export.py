@@ -25,7 +25,7 @@ import numpy as np
 
 {functions}
 
-ACTIVATIONS = ({names},)
+ACTIVATIONS = [{names}]
 
 
 def initialise(n_features, widths, rng):
@@ -54,7 +54,7 @@ from torch import nn
 
 {functions}
 
-ACTIVATIONS = ({names},)
+ACTIVATIONS = [{names}]
 
 
 class Network(nn.Module):
@@ -159,5 +159,6 @@ def _expression(act: Activation, target: str) -> str:
     ascending[0] -= shift
     text = repr(ascending[-1])
     for c in ascending[-2::-1]:
-        text = f"({text}) * x + {c!r}" if "x" in text else f"{text} * x + {c!r}"
+        inner = f"({text})" if "x" in text else text
+        text = f"{inner} * x {'-' if c < 0 else '+'} {abs(c)!r}"
     return text

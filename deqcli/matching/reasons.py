@@ -72,7 +72,7 @@ def success(target: Target, family: str, layers: int) -> str:
     """Say why the chosen network does it."""
     title = TITLES[family]
     if not target.curved and target.excess - 1 <= TOLERANCE:
-        limit = ", the limit c → ∞ of H-Tanh" if family == "htanh" else ""
+        limit = ", the limit c → ∞ of H-Tanh," if family == "htanh" else ""
         return f"{why_depth(target)}: a linear network{limit} matches."
     if family == "htanh":
         bound = "in [1, π/2)" if target.twin == "ck" else "at least 1"

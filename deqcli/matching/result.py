@@ -19,7 +19,8 @@ class Fifth:
     target, achieved : float
         Of the DEQ and of its twin.
     mismatch : float
-        ``achieved - target``, relative to the target.
+        ``achieved - target`` in units of d / tau0^2: the relative error of the diagonal for a
+        sample whose squared norm is off by all of tau0^2 (a fraction in practice).
     """
 
     target: float

@@ -29,7 +29,7 @@ from deqcli.matching.targets import TOLERANCE, Target
 Array = NDArray[np.float64]
 Layers = list[list[float]]
 
-_STARTS = 128
+_STARTS = 96
 # Squared norm of the relative residuals below which a solution is exact: 1e-12 in each.
 _EXACT = 1e-24
 
@@ -122,6 +122,14 @@ class _Chart:
         second = math.sqrt(self.target.d) / (tau0 if self.family == "lrelu" else 1.0)
         return [[first * x for x in full[:size]], [second * x for x in full[size:]]]
 
+    def starts(self, count: int) -> Array:
+        """Return fixed, evenly spread points, every second one nearly linear; (count, free)."""
+        steps = np.sqrt([2.0, 3.0, 5.0, 7.0, 11.0, 13.0])[: len(self.free)]
+        points = np.asarray(ndtri((np.arange(1, count + 1)[:, None] * steps) % 1.0))
+        bent = np.array([i % SIZES[self.family] != 0 for i in self.free])
+        points[::2, bent] *= 0.1
+        return points
+
     def residuals(self, z: NDArray[np.inexact], slope_weight: float) -> NDArray[np.inexact]:
         """Return the relative errors, then that of the first layer's normalisation."""
         layers, t = self.layers(z), self.target
@@ -144,11 +152,18 @@ def _charts(target: Target, family: str) -> list[_Chart]:
 def _two_layers(target: Target, family: str) -> Layers:
     found: list[tuple[tuple[float, ...], Layers]] = []
     for chart in _charts(target, family):
-        z, cost = _minimise(partial(chart.residuals, slope_weight=1.0), _starts(len(chart.free)))
-        if not (cost < _EXACT).any():
-            # The slope is out of reach: as near as the four scalars allow, then those alone.
-            z, _ = _minimise(partial(chart.residuals, slope_weight=1e-3), z)
+        z, exact = chart.starts(_STARTS), False
+        if family == "cubic":
+            z, cost = _minimise(partial(chart.residuals, slope_weight=1.0), z)
+            exact = bool((cost < _EXACT).any())
+            if not exact:
+                # Out of reach: as near to the slope as the four scalars allow.
+                z, cost = _minimise(partial(chart.residuals, slope_weight=1e-3), z)
+        if not exact:
             z, cost = _minimise(partial(chart.residuals, slope_weight=0.0), z)
+        if family == "cubic" and not (cost < _EXACT).any():
+            more = chart.starts(4 * _STARTS)
+            z, cost = _minimise(partial(chart.residuals, slope_weight=0.0), more)
         found += [_ranked(chart, x, c) for x, c in zip(z, cost, strict=True)]
     return min(found, key=lambda item: item[0])[1]
 
@@ -182,21 +197,14 @@ def _canonical(layer: list[float]) -> list[float]:
     return [x + 0.0 for x in out]
 
 
-def _starts(size: int) -> Array:
-    """Return fixed, evenly spread points of normal distribution, of shape (starts, size)."""
-    steps = np.sqrt([2.0, 3.0, 5.0, 7.0, 11.0, 13.0])[:size]
-    spread = (np.arange(1, _STARTS + 1)[:, None] * steps) % 1.0
-    return np.asarray(ndtri(spread))
-
-
 def _minimise(
     residuals: Callable[[NDArray[np.inexact]], NDArray[np.inexact]], starts: Array
 ) -> tuple[Array, Array]:
     """Run Levenberg-Marquardt from all starts; return the points and squared residuals."""
-    z = starts.copy()
-    size = z.shape[1]
-    eye, step = np.eye(size), 1e-30
-    damping = np.full(len(z), 1e-2)
+    every, costs = starts.copy(), np.full(len(starts), np.inf)
+    eye, step = np.eye(starts.shape[1]), 1e-30
+    rows = np.arange(len(starts))
+    z, damping = every.copy(), np.full(len(starts), 1e-2)
     r = np.asarray(residuals(z.T)).T
     cost = np.sum(r**2, axis=1)
     for _ in range(100):
@@ -204,17 +212,20 @@ def _minimise(
         columns = [np.imag(residuals((z + 1j * step * e).T)).T / step for e in eye]
         J = np.stack(columns, axis=2)
         H = np.einsum("bij,bik->bjk", J, J)
-        size_of_H = np.einsum("bjj->b", H) / size
-        ridge = (damping + 1e-15) * size_of_H + 1e-300
+        ridge = (damping + 1e-15) * np.einsum("bjj->b", H) / len(eye) + 1e-300
         g = np.einsum("bij,bi->bj", J, r)
         trial = z - np.linalg.solve(H + ridge[:, None, None] * eye, g[..., None])[..., 0]
         r_trial = np.asarray(residuals(trial.T)).T
         cost_trial = np.sum(r_trial**2, axis=1)
         better = cost_trial < cost
+        stalled = better & (cost_trial > (1 - 1e-9) * cost)
         z = np.where(better[:, None], trial, z)
         r = np.where(better[:, None], r_trial, r)
         cost = np.where(better, cost_trial, cost)
-        damping = np.where(better, np.maximum(damping / 10, 1e-16), np.minimum(damping * 5, 1e6))
-        if ((cost < 1e-29) | (damping >= 1e6)).all():
+        damping = np.where(better, np.maximum(damping / 10, 1e-16), damping * 5)
+        every[rows], costs[rows] = z, cost
+        going = ~stalled & (cost > 1e-29) & (damping < 1e6)
+        if not going.any():
             break
-    return z, cost
+        rows, z, r, cost, damping = (x[going] for x in (rows, z, r, cost, damping))
+    return every, costs

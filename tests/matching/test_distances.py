@@ -51,17 +51,19 @@ def falls(small, large, name, sigma_a2, kernel):
     assert far <= 0.52 * near + 1e-9 * norm
 
 
-@pytest.mark.parametrize("kernel", ["ck", "ntk"])
-@pytest.mark.parametrize("name", LIPSCHITZ)
+@pytest.mark.parametrize(
+    ("name", "kernel"),
+    [("tanh", "ck"), ("abs", "ck"), ("gelu", "ntk")],
+)
 def test_distance_falls_like_root_n(small, large, name, kernel):
     falls(small, large, name, 0.2, kernel)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sigma_a2", [0.05, 0.1, 0.24])
+@pytest.mark.parametrize("sigma_a2", [0.05, 0.1, 0.2, 0.24])
 @pytest.mark.parametrize("kernel", ["ck", "ntk"])
 @pytest.mark.parametrize("name", LIPSCHITZ)
-def test_distance_falls_like_root_n_elsewhere(small, large, name, kernel, sigma_a2):
+def test_distance_falls_for_every_activation(small, large, name, kernel, sigma_a2):
     falls(small, large, name, sigma_a2, kernel)
 
 

