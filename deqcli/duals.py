@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deqcli.activations import Activation
-from deqcli.gaussian import hermite_coefficients, hermite_degree
+from deqcli.gaussian import hermite_coefficients, hermite_degree, second_moments
 
 Array = NDArray[np.float64]
 Dual = Callable[[Array], tuple[Array, Array]]
@@ -67,12 +67,13 @@ _SERIES_RHO, _SERIES_DEGREE = 0.97, 1000
 _CANCELS = 300.0
 
 
-def smooth_angle(act: Activation) -> float:
+def smooth_angle(act: Activation, scale: float) -> float:
     """Return how far from a right angle the pair expectations are smooth and cheap.
 
-    Kinked activations have branch points at parallel pairs; interpolation stops short of them.
+    Kinked activations have branch points at parallel pairs, and so nearly have smooth ones at a
+    large standard deviation ``scale``; interpolation stops short of them.
     """
-    if not act.kinks:
+    if not act.kinks and (act.closed_form is not None or hermite_degree(act, scale) is not None):
         return float(np.pi / 2)
     return 1.43 if act.closed_form is not None else float(np.arcsin(_SERIES_RHO))
 
@@ -114,18 +115,22 @@ def _mixed(act: Activation, scale1: Array, scale2: Array) -> Dual:
     cache: dict[bytes, tuple[Dual, Dual]] = {}
 
     def dual(theta: Array) -> tuple[Array, Array]:
-        near = np.abs(np.cos(theta)) > _SERIES_RHO
-        key = np.packbits(near).tobytes()
+        same = (theta == 0) & (scale1 == scale2)
+        near = (np.abs(np.cos(theta)) > _SERIES_RHO) & ~same
+        far = ~near & ~same
+        key = np.packbits([near, same]).tobytes()
         if key not in cache:
             cache.clear()
             cache[key] = (
-                _series(act, scale1[~near], scale2[~near], _SERIES_DEGREE),
+                _series(act, scale1[far], scale2[far], _SERIES_DEGREE),
                 _quadrature(act, scale1[near], scale2[near]),
             )
         value, slope = np.empty_like(theta), np.empty_like(theta)
-        for chosen, route in zip((~near, near), cache[key], strict=True):
+        for chosen, route in zip((far, near), cache[key], strict=True):
             if chosen.any():
                 value[chosen], slope[chosen] = route(theta[chosen])
+        if same.any():
+            value[same], slope[same] = second_moments(act, scale1[same])
         return value, slope
 
     return dual

@@ -78,8 +78,9 @@ def _layout(scale: float, kinks: tuple[float, ...]) -> tuple[tuple[float, ...], 
     """Return break points on the nodes' axis, the panels' width, and where they start to grow."""
     breaks = tuple(k / scale for k in kinks) if scale > 0 else ()
     # Wide scales compress the activation: its features are 1/scale long on the nodes' axis.
-    width = 0.5 / max(1.0, 2.0 ** math.ceil(math.log2(max(scale, 1e-300) / 2)))
-    return breaks, width, min(REACH, _CORE / max(scale, 1e-300))
+    # Rounded to octaves, so that nearby scales share one cached grid.
+    octave = 2.0 ** math.ceil(math.log2(max(scale, 1e-300)))
+    return breaks, 0.5 / max(1.0, octave / 2), min(REACH, _CORE / octave)
 
 
 def expectation(
@@ -265,7 +266,7 @@ def _check_finite(act: Activation, scale: float, *arrays: Array) -> None:
         )
 
 
-def check_resolved(act: Activation, scale: float, from_scale: float = _CORE / REACH) -> None:
+def check_resolved(act: Activation, scale: float, from_scale: float = _CORE / (2 * REACH)) -> None:
     """Refuse an activation that varies too fast for the growing panels of wide scales.
 
     Two grids are compared, at a standard deviation of ``from_scale`` or more; below it the panels

@@ -48,9 +48,7 @@ def test_parameters_reach_the_function():
     x = np.array([-3.0, -0.5, 0.0, 0.5, 3.0])
     np.testing.assert_array_equal(activation("lrelu:slope=0.3")(x), np.where(x > 0, x, 0.3 * x))
     np.testing.assert_array_equal(activation("htanh:c=2,a=3")(x), 3 * np.clip(x, -2, 2))
-    np.testing.assert_array_equal(
-        activation("maxlin:a=0.4,b=1.2")(x), np.maximum(0.4 * x, 1.2 * x)
-    )
+    np.testing.assert_array_equal(activation("maxlin:a=0.4,b=1.2")(x), np.maximum(0.4 * x, 1.2 * x))
     np.testing.assert_allclose(
         activation("quadratic:a2=2,a1=3,a0=5")(x), 2 * x**2 + 3 * x + 5, rtol=1e-15
     )

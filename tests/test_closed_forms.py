@@ -12,6 +12,7 @@ from scipy.special import ndtr
 
 from deqcli.closed_forms import Erf, PiecewiseLinear, Sinusoid
 
+
 def clip_pair(c, v1, v2, theta, rule, lib):
     """E clip(u) clip(v) and E clip'(u) clip'(v): over v given u in closed form, u by ``rule``.
 
@@ -70,9 +71,7 @@ def test_the_hard_tanh_against_mpmath(theta, tol):
         gauss = GaussLegendre(mp.mp)
         return float(
             mp.fsum(
-                w * function(x)
-                for a, b in panels
-                for x, w in gauss.get_nodes(a, b, 4, mp.mp.prec)
+                w * function(x) for a, b in panels for x, w in gauss.get_nodes(a, b, 4, mp.mp.prec)
             )
         )
 
@@ -137,7 +136,9 @@ def test_the_arc_cosine_kernel():
     one, theta = np.ones(4), np.array([0.0, 1e-9, 1e-5, math.pi])
     value, slope = form.dual(one, 2 * one, theta)
     np.testing.assert_array_equal(slope, (math.pi - theta) / (2 * math.pi))
-    np.testing.assert_allclose(value, [1.0, 1.0, 1 - 0.5e-10 + 1e-15 / (3 * math.pi), 0.0], 0, 1e-14)
+    np.testing.assert_allclose(
+        value, [1.0, 1.0, 1 - 0.5e-10 + 1e-15 / (3 * math.pi), 0.0], 0, 1e-14
+    )
 
 
 @pytest.mark.parametrize("v", [1e-8, 1.0, 1e4, 1e8])
@@ -170,6 +171,4 @@ def test_zero_scales_are_the_value_at_zero(tol):
     for form, at_zero in ((clip, 0.0), (Erf(), 0.0), (Sinusoid(True), 1.0)):
         value = form.dual(zero, one, theta)[0][0]
         assert value == pytest.approx(at_zero * form.mean(one)[0], abs=tol("rounding"))
-        assert form.dual(zero, zero, theta)[0][0] == pytest.approx(
-            at_zero**2, abs=tol("rounding")
-        )
+        assert form.dual(zero, zero, theta)[0][0] == pytest.approx(at_zero**2, abs=tol("rounding"))

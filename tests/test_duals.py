@@ -72,9 +72,7 @@ def test_series_at_moderate_correlations_against_what_is_used(name, tol):
 
 
 @pytest.mark.parametrize("name", OPEN)
-def test_what_is_used_without_a_closed_form_against_an_independent_integral(
-    name, expect_pair, tol
-):
+def test_what_is_used_without_a_closed_form_against_an_independent_integral(name, expect_pair, tol):
     act = activation(name).shifted(0.3)
     v1, v2 = np.array([0.5, 1.4, 1.0, 2.0]), np.array([1.2, 1.3, 1.0, 0.7])
     rho = np.array([0.3, -0.8, 0.96, 0.985])
@@ -105,9 +103,7 @@ def test_large_scales_series_meets_graded_quadrature(name, scale, tol):
     act = activation(name)
     v1, v2 = np.array([scale, scale]), np.array([scale, 0.3 * scale])
     theta = np.array([math.acos(0.969), math.acos(-0.969)])
-    agree(
-        act, _series(act, v1, v2, 1000)(theta), _quadrature(act, v1, v2)(theta), v1, v2, 1e-11
-    )
+    agree(act, _series(act, v1, v2, 1000)(theta), _quadrature(act, v1, v2)(theta), v1, v2, 1e-11)
 
 
 @pytest.mark.parametrize("name", ["tanh", "gelu"])
@@ -176,6 +172,8 @@ def test_empty_batches_are_legal():
 
 
 def test_smooth_angles_leave_parallel_pairs_of_kinked_functions_out():
-    assert smooth_angle(activation("tanh")) == math.pi / 2
-    assert smooth_angle(activation("relu")) < math.pi / 2
-    assert smooth_angle(activation("elu")) < math.pi / 2
+    assert smooth_angle(activation("tanh"), 1.0) == math.pi / 2
+    assert smooth_angle(activation("tanh"), 100.0) < math.pi / 2
+    assert smooth_angle(activation("sin"), 100.0) == math.pi / 2
+    assert smooth_angle(activation("relu"), 1.0) < math.pi / 2
+    assert smooth_angle(activation("elu"), 1.0) < math.pi / 2

@@ -223,9 +223,9 @@ def test_an_activation_that_is_not_finite_is_named():
     bad = Activation.from_function(
         lambda x: np.where(x > 4, np.nan, x), np.ones_like, (4.0,), lipschitz=1.0, name="holed"
     )
-    with pytest.raises(InputError, match="'holed'.*not finite"):
+    with pytest.raises(InputError, match=r"'holed'.*not finite"):
         moments(bad, 1.0)
-    with pytest.raises(InputError, match="'holed'.*not finite"):
+    with pytest.raises(InputError, match=r"'holed'.*not finite"):
         second_moments(bad, np.ones(1))
 
 

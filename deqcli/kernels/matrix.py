@@ -226,7 +226,7 @@ class KernelMatrix:
         cosine = self._x[probe] @ self._y.T
         if self.symmetric:
             cosine[np.arange(probe.size), probe] = 0.0
-        limit = self.pairs.smooth_angle
+        limit = self.pairs.smooth_angle(float(max(self.x_norm.max(), self.y_norm.max())))
         inside = cosine[np.abs(cosine) <= np.sin(limit)]
         low = float(np.arcsin(max(-1.0, inside.min(initial=0.0))))
         high = float(np.arcsin(min(1.0, inside.max(initial=0.0))))

@@ -29,9 +29,8 @@ _CLOSE = 1e-6
 class PairKernel(Protocol):
     """A network's kernels as functions of pairs of inputs."""
 
-    @property
-    def smooth_angle(self) -> float:
-        """How far from a right angle the kernels are smooth and cheap, at most pi/2."""
+    def smooth_angle(self, norm: float) -> float:
+        """Return how far from a right angle kernels are smooth and cheap, norms up to ``norm``."""
         ...
 
     def __call__(self, norm1: Array, norm2: Array, angle: Array) -> tuple[Array, Array]:
@@ -65,10 +64,9 @@ class ImplicitPairs:
     sigma_a2: float
     sigma_b2: float
 
-    @property
-    def smooth_angle(self) -> float:
-        """How far from a right angle the kernels are smooth and cheap."""
-        return smooth_angle(self.act)
+    def smooth_angle(self, norm: float) -> float:
+        """Return how far from a right angle kernels are smooth and cheap, norms up to ``norm``."""
+        return smooth_angle(self.act, float(self.scale(np.array([norm]))[0]))
 
     def scale(self, norm: Array) -> Array:
         r"""Solve :math:`v = (\sigma_a^2 E\phi^2(v\xi) + \sigma_b^2\|x\|^2)^{1/2}` for each norm."""
@@ -154,10 +152,13 @@ class ExplicitPairs:
 
     acts: tuple[Activation, ...]
 
-    @property
-    def smooth_angle(self) -> float:
-        """How far from a right angle the kernels are smooth and cheap."""
-        return min((smooth_angle(act) for act in self.acts), default=np.pi / 2)
+    def smooth_angle(self, norm: float) -> float:
+        """Return how far from a right angle kernels are smooth and cheap, norms up to ``norm``."""
+        angles = [np.pi / 2]
+        for act in self.acts:
+            angles.append(smooth_angle(act, norm))
+            norm = float(np.sqrt(second_moments(act, np.array([norm]))[0][0]))
+        return float(min(angles))
 
     def __call__(self, norm1: Array, norm2: Array, angle: Array) -> tuple[Array, Array]:
         """Return CK and NTK."""

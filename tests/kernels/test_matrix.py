@@ -15,7 +15,7 @@ from deqcli.kernels.implicit import KERNELS
 CONTRACTING = [name for name in sorted(REGISTRY) if math.isfinite(activation(name).lipschitz)]
 
 
-def mixed_bag(n=160, p=60, seed=0):
+def mixed_bag(n=100, p=60, seed=0):
     """Mixture samples among which duplicates, opposites, near copies and a zero row hide."""
     rng = np.random.default_rng(seed)
     X = deqcli.GaussianMixture.papers(p, mean_norm=2.0, spread=2.0).sample(n, rng).X
@@ -43,9 +43,15 @@ def deviation(first, second):
     return np.abs(first - second).max() / np.abs(second).max()
 
 
-@pytest.mark.parametrize("name", CONTRACTING)
+# Slow where every pair is a long series.
+LONG = {"arctan", "elu"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in CONTRACTING]
+)
 def test_tables_agree_with_direct_solves(name, monkeypatch, tol):
-    X = mixed_bag(120 if name == "elu" else 160)
+    X = mixed_bag()
     act = activation(name).centred(0.1, 0.9, 1.0)
     found = kernels(X, act).compute("ck", "ntk")
     exact = direct(monkeypatch, lambda: kernels(X, act).compute("ck", "ntk"))
@@ -73,25 +79,28 @@ def test_explicit_tables_agree_with_direct_solves(acts, monkeypatch, tol):
         assert deviation(a, b) < tol("routes")
 
 
-@pytest.mark.parametrize("name", ["relu", "tanh", "swish", "erf"])
-def test_norms_of_every_size_at_once(name, monkeypatch):
-    """No table spans nine decades: the direct route is taken, and entries scale as they must."""
+@pytest.mark.parametrize("name", ["relu", "tanh", "htanh", "erf"])
+def test_norms_of_every_size_at_once(name):
     rng = np.random.default_rng(1)
-    X = rng.standard_normal((95, 6)) * np.geomspace(1e-6, 1e3, 95)[:, None]
+    X = rng.standard_normal((30, 6)) * np.geomspace(1e-6, 1e3, 30)[:, None]
     found = kernels(X, name).ck
-    assert np.isfinite(found).all()
     np.testing.assert_array_equal(found, found.T)
-    # Small inputs see a linear function through the origin (a kinked one sees itself).
-    small = X[:20]
-    slope = activation(name).derivative(np.zeros(1))[0]
-    if name in ("tanh", "erf"):
+    if name == "relu":
+        # Homogeneous: entries scale with both norms, to the last digits.
+        scaled = kernels(X * 1e-3, name).ck * 1e6
+        np.testing.assert_allclose(found, scaled, rtol=1e-12, atol=0)
+    else:
+        # Small inputs see a linear function through the origin.
+        small, slope = X[:10], activation(name).derivative(np.zeros(1))[0]
         linear = 0.9 * slope**2 / (1 - 0.1 * slope**2) * small @ small.T
         np.testing.assert_allclose(
-            found[:20, :20], linear, rtol=1e-6, atol=1e-6 * np.abs(linear).max()
+            found[:10, :10], linear, rtol=1e-5, atol=1e-6 * np.abs(linear).max()
         )
-    if name == "relu":
-        scaled = kernels(X * 1e-3, name).ck * 1e6
-        np.testing.assert_allclose(found, scaled, rtol=1e-10, atol=0)
+        # Large ones see a step: erf(x), tanh(x), clip(x) -> sign(x).
+        large = X[25:]
+        norms = np.linalg.norm(large, axis=1)
+        angle = np.arccos(np.clip(large @ large.T / np.outer(norms, norms), -1, 1))
+        np.testing.assert_allclose(found[25:, 25:], 1 - 2 * angle / np.pi, rtol=0, atol=0.06)
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-4, 30.0, 1e4])
@@ -118,7 +127,7 @@ def test_squares_that_overflow_are_refused():
 @pytest.mark.parametrize("name", ["tanh", "relu"])
 @pytest.mark.parametrize("rows", [1, 7, 128, 200, 1000])
 def test_row_blocks_are_rows_of_the_whole(n, name, rows, tol):
-    X = mixed_bag(n) if n > 100 else mixed_bag()[[0, 1, 3, 10, 20, 30, 40, 41, 159]]
+    X = mixed_bag(n) if n > 100 else mixed_bag()[[0, 1, 3, 10, 20, 30, 40, 41, 99]]
     if n > 100 and rows == 1:
         rows = 50
     k = kernels(X, activation(name).centred(0.1, 0.9, 1.0))
