@@ -1,4 +1,8 @@
 # syntax=docker/dockerfile:1
+# docker build -t deqcli .
+# docker run --rm --user "$(id -u):$(id -g)" -v "$PWD/results:/work/results" \
+#   deqcli spectrum --act tanh --sigma-a2 0.1
+# Real data: add -v "$HOME/data:/data:ro".
 ARG PYTHON=3.12-slim-bookworm
 
 FROM python:${PYTHON} AS build
@@ -7,24 +11,28 @@ COPY pyproject.toml README.md LICENSE constraints.txt ./
 COPY deqcli ./deqcli
 COPY experiments ./experiments
 RUN python -m venv /opt/deqcli \
- && /opt/deqcli/bin/pip install --no-cache-dir --constraint constraints.txt .
+ && /opt/deqcli/bin/pip install --no-cache-dir --disable-pip-version-check \
+      --constraint constraints.txt .
 
 FROM python:${PYTHON}
 LABEL org.opencontainers.image.title="deqcli" \
       org.opencontainers.image.description="Deep equilibrium models and their explicit equivalents" \
       org.opencontainers.image.licenses="MIT"
+# No home of its own is needed: the caller's uid has none in here.
 ENV PATH=/opt/deqcli/bin:${PATH} \
     LC_ALL=C.UTF-8 \
     PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
     MPLBACKEND=Agg \
     MPLCONFIGDIR=/tmp/matplotlib \
-    HOME=/tmp
+    HOME=/tmp \
+    DEQCLI_DATA_DIR=/data
 COPY --from=build /opt/deqcli /opt/deqcli
-# A mounted results/ is written as the caller's uid: docker run --user "$(id -u):$(id -g)" …
-RUN useradd --uid 1000 --no-create-home deqcli \
- && mkdir -p /work/results \
- && chown -R 1000:1000 /work
+# Any uid may write here where nothing is mounted; a mounted folder keeps its own owner.
+RUN useradd --uid 1000 --no-create-home --shell /usr/sbin/nologin deqcli \
+ && mkdir -p /work/results /data \
+ && chmod 1777 /work /work/results
 WORKDIR /work
-USER 1000
+USER 1000:1000
 ENTRYPOINT ["deqcli"]
 CMD ["--help"]

@@ -94,8 +94,10 @@ def _series(act: Activation, scale1: Array, scale2: Array, degree: int) -> Dual:
     scales, where = np.unique(np.concatenate([scale1, scale2]), return_inverse=True)
     value, slope = hermite_coefficients(act, scales, degree)
     first, second = where[: scale1.size], where[scale1.size :]
-    value_terms = np.ascontiguousarray((value[first] * value[second]).T)
-    slope_terms = np.ascontiguousarray((slope[first] * slope[second]).T)
+    value, slope = np.ascontiguousarray(value.T), np.ascontiguousarray(slope.T)
+    value_terms, slope_terms = value[:, first], slope[:, first]
+    value_terms *= value[:, second]
+    slope_terms *= slope[:, second]
 
     def dual(theta: Array) -> tuple[Array, Array]:
         rho = np.cos(theta)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.sparse.linalg import eigsh
 
 import deqcli
 from deqcli.data.mixture import toeplitz
 from deqcli.errors import DataError, InputError
+from deqcli.scalars import Coefficients
 
 KERNELS = ("ck", "preactivation_ck", "ntk", "preactivation_ntk")
 
@@ -164,3 +166,106 @@ def test_operator_norms_against_dense():
     A, B = A + A.T, np.diag(rng.standard_normal(300))
     assert deqcli.operator_norm(A) == pytest.approx(np.linalg.norm(A, 2), rel=1e-9)
     assert deqcli.operator_distance(A, B) == pytest.approx(np.linalg.norm(A - B, 2), rel=1e-9)
+
+
+# ------------------------------------------------------------------------------- other data
+
+
+def draw(n, seed, ratio=0.8, classes=2):
+    """Samples whose classes differ by little, so that the asymptotic regime is entered early."""
+    model = deqcli.GaussianMixture.papers(int(ratio * n), classes, mean_norm=1.0, spread=2.0)
+    data = model.sample(n, np.random.default_rng(seed))
+    return data.X, data.y, model.statistics(np.bincount(data.y))
+
+
+def distances_of(n, **setting):
+    """Mean distances of G and Theta of a rectified DEQ to their equivalents, over three draws."""
+    found = []
+    for seed in range(3):
+        X, y, statistics = draw(n, seed, **setting)
+        s = deqcli.implicit_scalars("relu", 0.2, 0.8, statistics.tau0)
+        k = deqcli.implicit_kernels(X, deqcli.activation("relu").shifted(s.shift), 0.2, 0.8)
+        found.append(
+            [
+                deqcli.operator_distance(M, deqcli.equivalent(X, y, s, kernel, statistics))
+                for M, kernel in zip(k.compute("ck", "ntk"), ("ck", "ntk"), strict=True)
+            ]
+        )
+    return np.mean(found, axis=0)
+
+
+@pytest.mark.parametrize("setting", [{"classes": 1}, {"classes": 3}, {"ratio": 2.0}])
+def test_one_class_three_classes_more_features(setting):
+    small, large = distances_of(100, **setting), distances_of(800, **setting)
+    # 8 ** -0.5 = 0.35.
+    assert np.all(large < 0.55 * small)
+    assert np.all(large > 0.2 * small)
+    assert np.all(large < 0.15)
+
+
+def test_unbalanced_classes_and_general_covariances():
+    """Class sizes 1:4, one Toeplitz and one diagonal covariance of nearly equal traces."""
+    means = []
+    for n in (100, 400):
+        rng = np.random.default_rng(n)
+        p = int(0.8 * n)
+        mix = deqcli.GaussianMixture(
+            np.pad(np.eye(2), ((0, 0), (0, p - 2))),
+            [toeplitz(p, 0.3), rng.uniform(0.8, 1.2, p) + 2 / np.sqrt(p)],
+        )
+        counts = np.array([n // 5, n - n // 5])
+        values = []
+        for _ in range(3):
+            data = mix.sample(n, rng, counts=counts)
+            statistics = mix.statistics(counts)
+            s = deqcli.implicit_scalars("relu", 0.2, 0.8, statistics.tau0)
+            k = deqcli.implicit_kernels(
+                data.X, deqcli.activation("relu").shifted(s.shift), 0.2, 0.8
+            )
+            M = deqcli.equivalent(data.X, data.y, s, "ck", statistics)
+            values.append(deqcli.operator_distance(k.ck, M))
+        means.append(np.mean(values))
+    assert 0.35 < np.log(means[0] / means[1]) / np.log(4) < 0.75
+
+
+def test_preactivation_equivalents_are_the_others_scaled_and_shifted(tol):
+    """So that Lambda, K have the distances of G, Theta times sigma_a2, to the last digits."""
+    X, y, statistics = draw(90, 0)
+    s = deqcli.implicit_scalars("swish", 0.2, 0.8, statistics.tau0)
+    made = {k: deqcli.equivalent(X, y, s, k, statistics).dense() for k in KERNELS}
+    for features, pre in (("ck", "preactivation_ck"), ("ntk", "preactivation_ntk")):
+        expected = 0.2 * made[features] + 0.8 * X @ X.T
+        np.testing.assert_allclose(made[pre], expected, rtol=0, atol=tol("quadrature"))
+
+
+def test_the_operator_is_its_own_transpose_and_serves_lanczos(tol):
+    X, y, statistics = draw(80, 1)
+    s = deqcli.implicit_scalars("relu", 0.2, 0.8, statistics.tau0)
+    M = deqcli.equivalent(X, y, s, "ntk", statistics)
+    dense, v = M.dense(), np.random.default_rng(2).standard_normal(80)
+    np.testing.assert_array_equal(dense, dense.T)
+    np.testing.assert_allclose(M.T @ v, dense @ v, atol=tol("quadrature"))
+    np.testing.assert_allclose(M.H @ v, dense @ v, atol=tol("quadrature"))
+    top = eigsh(M, k=2, which="LA", return_eigenvectors=False)
+    np.testing.assert_allclose(np.sort(top), M.eigenvalues()[-2:], atol=tol("routes"))
+
+
+def test_equivalents_of_the_sphere_and_of_bare_coefficients(tol):
+    X = deqcli.sphere(60, 20, np.random.default_rng(0)).X
+    s = deqcli.sphere_scalars("nrelu", 20, sigma_a2=0.1)
+    M = deqcli.equivalent(X, None, s)
+    plain = s.alpha + s.beta * X @ X.T + s.mu * np.eye(60)
+    np.testing.assert_allclose(M.dense(), plain, atol=tol("quadrature"))
+    np.testing.assert_allclose(M.eigenvalues(), np.linalg.eigvalsh(plain), atol=tol("routes"))
+    bare = Coefficients(0.5, 0.0, 0.0, 2.0, 1.0)
+    flat = deqcli.equivalent(X, None, bare).dense()
+    np.testing.assert_allclose(flat, 0.5 * X @ X.T + 1.5 * np.eye(60), atol=tol("quadrature"))
+
+
+def test_the_order_of_samples_does_not_matter(tol):
+    X, y, _ = draw(60, 4)
+    s = deqcli.implicit_scalars("relu", 0.2)
+    order = np.random.default_rng(0).permutation(60)
+    plain = deqcli.equivalent(X, y, s).dense()
+    shuffled = deqcli.equivalent(X[order], y[order], s).dense()
+    np.testing.assert_allclose(shuffled, plain[np.ix_(order, order)], atol=tol("quadrature"))

@@ -73,6 +73,28 @@ def test_iclr_theorem_1_has_no_tau0_fourth_term():
     assert right[-1] < 0.6 * extra[-1]
 
 
+def test_iclr_theorem_2_has_no_tau0_fourth_term_either():
+    sizes = (500, 1000, 2000)
+
+    def both(n):
+        X, y, stats = mixture(n)
+        s = deqcli.implicit_scalars("abs", 0.2, 0.8, stats.tau0)
+        act = deqcli.activation("abs").shifted(s.shift)
+        K = deqcli.implicit_kernels(X, act, 0.2, 0.8).preactivation_ntk
+        M = deqcli.equivalent(X, y, s, "preactivation_ntk", stats)
+        extra = stats.tau0**4 * s.beta3
+        return (
+            deqcli.operator_distance(K, shifted_identity(M, -extra)),
+            deqcli.operator_distance(K, M),
+            extra,
+        )
+
+    printed, right, extra = np.array([both(n) for n in sizes]).T
+    assert slope(sizes, right) < -0.35
+    assert printed[-1] > 0.8 * extra[-1]
+    assert right[-1] < 0.6 * extra[-1]
+
+
 def test_icml_theorem_3_needs_squares_and_a_half():
     sizes = (250, 500, 1000)
 

@@ -281,7 +281,10 @@ def test_scalars_of_the_reference(reference_scalars, tol):
             assert abs(getattr(found, field) - exact) <= limit, (row["activation"], field)
 
 
-@pytest.mark.parametrize(("sigma_a2", "sigma_b2", "tau0"), [(0.2, 0.8, 1.1), (0.1, 2.0, 0.6)])
+@pytest.mark.parametrize(
+    ("sigma_a2", "sigma_b2", "tau0"),
+    [(0.2, 0.8, 1.1), pytest.param(0.1, 2.0, 0.6, marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("name", NOT_IN_CSV)
 @pytest.mark.filterwarnings("ignore::deqcli.errors.OutsidePapersRangeWarning")
 def test_scalars_of_other_activations_by_mpmath(name, sigma_a2, sigma_b2, tau0, tol):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from deqcli.cli import options
-from deqcli.cli.options import Activations
+from deqcli.cli.options import Activations, Commas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +26,7 @@ Every figure is a ratio taken within one run; seconds of different machines do n
 Examples:
   deqcli bench kernel
   deqcli bench monte-carlo
+  deqcli bench training
 """)  # fmt: skip
 def command() -> None:
     """Speed, as ratios within one run."""
@@ -71,3 +72,27 @@ def monte_carlo(n: int, p: int, width: int, acts: tuple[str, ...], repeats: int,
     from deqcli.bench.monte_carlo import measure
 
     _report(measure(n, p, width, acts, repeats=repeats), out / "bench-monte-carlo.csv")
+
+
+@command.command("training")
+@click.option("--widths", type=Commas(int), default="128,512,1024", metavar="M,…",
+              help="Widths, separated by commas.")  # fmt: skip
+@click.option("--act", "acts", type=Activations(), default="relu,tanh",
+              help="Activations, separated by commas.")  # fmt: skip
+@click.option("--batch", type=click.IntRange(1), default=128, help="Samples in a step.")
+@click.option("--tolerance", type=float, default=1e-3, help="Relative residual of both solves.")
+@_repeats
+@_out
+def training(
+    widths: tuple[int, ...],
+    acts: tuple[str, ...],
+    batch: int,
+    tolerance: float,
+    repeats: int,
+    out: Path,
+) -> None:
+    """One step of a DEQ and of an explicit network, against their own matrix products."""
+    from deqcli.bench.training import measure
+
+    table = measure(widths, acts, batch=batch, tolerance=tolerance, repeats=repeats)
+    _report(table, out / "bench-training.csv")

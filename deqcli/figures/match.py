@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -114,7 +116,7 @@ def _draw_bulk(axes: Axes, spectra: pd.DataFrame, sources: list[str]) -> None:
         label = _NAMES[source]
         if source != "deq":
             label += f", distance {rows['distance'].iloc[0]:.3g}"
-        style = (
+        style: dict[str, Any] = (
             {"alpha": 0.45, "color": DEQ}
             if source == "deq"
             else {"histtype": "step", "color": _COLORS[source], "lw": 1.0}

@@ -22,6 +22,8 @@ Array = NDArray[np.float64]
 #: Trailing coefficients below this, relative to the largest, count as nothing.
 TOLERANCE = 5e-12
 _MAX_NORM_DEGREE, _MAX_ANGLE_DEGREE = 48, 160
+# Pairs solved at a time: a long Hermite series holds a few thousand numbers for each.
+_PAIRS = 2000
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,11 @@ class PairTable:
         """Interpolate CK (``which = 0``) or NTK (1); None where no degree resolves it."""
 
         def select(norm1: Array, norm2: Array, omega: Array) -> Array:
-            return pairs(norm1, norm2, np.pi / 2 - omega)[which]
+            out = np.empty_like(omega)
+            for start in range(0, omega.size, _PAIRS):
+                part = slice(start, start + _PAIRS)
+                out[part] = pairs(norm1[part], norm2[part], np.pi / 2 - omega[part])[which]
+            return out
 
         norm_sizes = _sizes(5, _MAX_NORM_DEGREE, norms)
         angle_sizes = _sizes(9, _MAX_ANGLE_DEGREE, omegas)

@@ -57,7 +57,7 @@ def resolve(
     if not ratio > 0:
         raise InputError(f"--ratio must be positive, not {ratio:g}.")
     spec: dict[str, Any] = {
-        **{key: value for key, value in data.items() if key not in ("n", "p")},
+        **{key: value for key, value in data.items() if key not in ("n", "p", "samples")},
         "acts": names,
         "sigma_a2": float(sigma_a2),
         "sigma_b2": float(sigma_b2),

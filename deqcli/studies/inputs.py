@@ -97,7 +97,13 @@ def resolve(
                 f"--data {data!r}: choose from {', '.join(known)}, or give a .npz or .csv file."
             )
     found = load({**spec, "seed": 0}, data_dir=data_dir).data
-    return {**spec, "n": found.n_samples, "p": int(found.X.shape[1])}
+    # "n" stays what was asked for: all samples of unequal classes are no balanced selection.
+    return {**spec, "samples": found.n_samples, "p": int(found.X.shape[1])}
+
+
+def size(spec: Mapping[str, Any]) -> int:
+    """Return how many samples a resolved spec stands for."""
+    return int(spec["n"] or spec.get("samples", 0))
 
 
 def _number_of_classes(classes: str | None) -> int:

@@ -115,7 +115,7 @@ def task(
     from deqcli.figures.match import draw
 
     sources = ("matched",) if spec["data"] is None else ("deq", "matched", "plain")
-    n = spec.get("n") or 0
+    n = 0 if spec["data"] is None else inputs.size(spec)
     return Task(
         study=STUDY,
         version=VERSION,

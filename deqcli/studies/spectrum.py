@@ -119,7 +119,7 @@ def task(
         points["exact"] = ("exact", 0, 0, data_dir)
     for start, stop in _chunks(spec):
         points[f"realizations {start:05d}-{stop:05d}"] = ("realizations", start, stop, data_dir)
-    n = spec["n"] or 0
+    n = inputs.size(spec)
     width, p = spec.get("width", 0), spec.get("p") or 0
     return Task(
         study=STUDY,
@@ -137,7 +137,7 @@ def task(
 
 def _chunks(spec: Mapping[str, Any]) -> list[tuple[int, int]]:
     total = spec.get("realizations", 0)
-    size = _CHUNK if (spec["n"] or 0) <= _LARGE_N else max(_CHUNK, -(-total // _LARGE_PARTS))
+    size = _CHUNK if inputs.size(spec) <= _LARGE_N else max(_CHUNK, -(-total // _LARGE_PARTS))
     return [(start, min(start + size, total)) for start in range(0, total, size)]
 
 

@@ -54,8 +54,10 @@ def test_sphere_gives_the_papers_coefficients(deqcli):
     expected = {"ck": (0.13363, 0.94518, 0.13266), "ntk": (0.16739, 0.70806, 0.11391)}
     for kernel, numbers in expected.items():
         # The coefficients depend on the dimension, not on n.
-        done = deqcli("match", "--data", "sphere", "--act", "nrelu", "--sigma-a2", "0.2", "--n",
-                      "60", "--p", "1200", "--kernel", kernel, "--name", kernel, "-j", "1")  # fmt: skip
+        done = deqcli(
+            *("match", "--data", "sphere", "--act", "nrelu", "--sigma-a2", "0.2", "-j", "1"),
+            *("--n", "60", "--p", "1200", "--kernel", kernel, "--name", kernel),
+        )
         assert done.code == 0
         name = results(kernel)["match"]["activations"][0]["name"]
         values = [float(part.partition("=")[2]) for part in name.partition(":")[2].split(",")]

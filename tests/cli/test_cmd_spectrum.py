@@ -205,8 +205,10 @@ def test_own_file_and_own_activation(deqcli, tmp_path):
     X = rng.standard_normal((40, 50)) / np.sqrt(50)
     np.savez(tmp_path / "mine.npz", X=X, y=np.repeat(["a", "b"], 20))
     (tmp_path / "mymodule.py").write_text("import numpy as np\n\ndef half(x):\n    return x / 2\n")
-    done = deqcli("spectrum", "--data", "mine.npz", "--act", "mymodule:half", "--estimator",
-                  "exact", "--preprocess", "raw", "--kernel", "ck", "--name", "own", "-j", "1")  # fmt: skip
+    done = deqcli(
+        *("spectrum", "--data", "mine.npz", "--act", "mymodule:half", "--estimator", "exact"),
+        *("--preprocess", "raw", "--kernel", "ck", "--name", "own", "-j", "1"),
+    )
     assert done.code == 0
     table = pd.read_csv("results/own.csv")
     # phi = x/2 is linear: G = sigma_b2 / 4 / (1 - sigma_a2 / 4) X X^T.

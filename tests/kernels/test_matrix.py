@@ -15,8 +15,11 @@ from deqcli.kernels.implicit import KERNELS
 CONTRACTING = [name for name in sorted(REGISTRY) if math.isfinite(activation(name).lipschitz)]
 
 
-def mixed_bag(n=100, p=60, seed=0):
-    """Mixture samples among which duplicates, opposites, near copies and a zero row hide."""
+def mixed_bag(n=100, p=60, seed=0, wide=True):
+    """Mixture samples among which duplicates, opposites and near copies hide.
+
+    And, if ``wide``, a multiple and a zero row, which make a table large.
+    """
     rng = np.random.default_rng(seed)
     X = deqcli.GaussianMixture.papers(p, mean_norm=2.0, spread=2.0).sample(n, rng).X
     X[n - 1] = X[3]
@@ -24,8 +27,9 @@ def mixed_bag(n=100, p=60, seed=0):
     for k, size in enumerate((1e-3, 1e-6, 1e-8, 1e-10)):
         X[20 + k] = X[10] + size * np.linalg.norm(X[10]) * rng.standard_normal(p) / np.sqrt(p)
         X[30 + k] = -X[11] + size * np.linalg.norm(X[11]) * rng.standard_normal(p) / np.sqrt(p)
-    X[40] = 2 * X[10]
-    X[41] = 0.0
+    if wide:
+        X[40] = 2 * X[10]
+        X[41] = 0.0
     return X
 
 
@@ -60,7 +64,7 @@ def test_tables_agree_with_direct_solves(name, monkeypatch, tol):
         assert np.isfinite(a).all()
 
 
-@pytest.mark.parametrize("name", ["tanh", "relu", "htanh"])
+@pytest.mark.parametrize("name", ["tanh", "relu", pytest.param("htanh", marks=pytest.mark.slow)])
 def test_tables_agree_with_direct_solves_uncentred(name, monkeypatch, tol):
     X = mixed_bag()
     act = activation(name)
@@ -125,18 +129,16 @@ def test_squares_that_overflow_are_refused():
 
 @pytest.mark.parametrize("n", [9, 300])
 @pytest.mark.parametrize("name", ["tanh", "relu"])
-@pytest.mark.parametrize("rows", [1, 7, 128, 200, 1000])
-def test_row_blocks_are_rows_of_the_whole(n, name, rows, tol):
-    X = mixed_bag(n) if n > 100 else mixed_bag()[[0, 1, 3, 10, 20, 30, 40, 41, 99]]
-    if n > 100 and rows == 1:
-        rows = 50
+def test_row_blocks_are_rows_of_the_whole(n, name, tol):
+    X = mixed_bag(n, wide=False) if n > 100 else mixed_bag()[[0, 1, 3, 10, 20, 30, 40, 41, 99]]
     k = kernels(X, activation(name).centred(0.1, 0.9, 1.0))
     for kernel in ("ck", "preactivation_ntk"):
         whole = getattr(k, kernel)
-        pieces = list(k.blocks(kernel, rows))
-        assert [piece.start for piece, _ in pieces] == list(range(0, n, rows))
-        assert deviation(np.vstack([block for _, block in pieces]), whole) < tol("rounding")
-        assert all(block.shape == (piece.stop - piece.start, n) for piece, block in pieces)
+        for rows in (4, 50, 128, 200, 1000):
+            pieces = list(k.blocks(kernel, rows))
+            assert [piece.start for piece, _ in pieces] == list(range(0, n, rows))
+            assert all(block.shape == (piece.stop - piece.start, n) for piece, block in pieces)
+            assert deviation(np.vstack([block for _, block in pieces]), whole) < tol("rounding")
 
 
 def test_blocks_of_explicit_kernels(tol):
@@ -147,20 +149,20 @@ def test_blocks_of_explicit_kernels(tol):
         assert deviation(stacked, getattr(e, kernel)) < tol("rounding")
 
 
-@pytest.mark.parametrize("name", ["tanh", "relu", "elu"])
-def test_between_two_sets_is_a_block_of_the_whole(name, tol):
-    X = mixed_bag(100)
+@pytest.mark.parametrize(("name", "n"), [("tanh", 100), ("relu", 100), ("elu", 50)])
+def test_between_two_sets_is_a_block_of_the_whole(name, n, tol):
+    X = mixed_bag(wide=False)[-n:]
     act = activation(name).centred(0.1, 0.9, 1.0)
     whole = kernels(X, act).compute(*KERNELS)
-    between = kernels(X[:70], act, Y=X[25:]).compute(*KERNELS)
+    between = kernels(X[:-25], act, Y=X[25:]).compute(*KERNELS)
     for a, b in zip(between, whole, strict=True):
-        assert a.shape == (70, 75)
+        assert a.shape == (n - 25, n - 25)
         # The sets have tables of their own, hence not to rounding.
-        assert np.abs(a - b[:70, 25:]).max() < tol("routes") * np.abs(b).max()
+        assert np.abs(a - b[:-25, 25:]).max() < tol("routes") * np.abs(b).max()
 
 
 def test_one_new_sample_and_blocks_between_two_sets(tol):
-    X = mixed_bag(150)
+    X = mixed_bag(150, wide=False)
     k = kernels(X[:1], "relu", Y=X)
     assert k.shape == (1, 150)
     np.testing.assert_allclose(k.ntk[0], kernels(X, "relu").ntk[0], rtol=0, atol=tol("routes"))
@@ -178,13 +180,13 @@ def test_one_new_sample_and_blocks_between_two_sets(tol):
 @pytest.mark.parametrize("n", [2, 60, 130, 700])
 @pytest.mark.parametrize("name", ["tanh", "relu"])
 def test_symmetric_to_the_last_bit(n, name):
-    X = mixed_bag(700)[:n]
+    X = mixed_bag(700, wide=False)[:n]
     for M in kernels(X, name).compute(*KERNELS):
         np.testing.assert_array_equal(M, M.T)
 
 
 def test_each_matrix_is_made_once_and_together_or_alone_the_same():
-    X = mixed_bag(150)
+    X = mixed_bag(150, wide=False)
     k = kernels(X, "swish")
     assert "none yet" in repr(k)
     first = k.ck
@@ -199,7 +201,7 @@ def test_each_matrix_is_made_once_and_together_or_alone_the_same():
 
 @pytest.mark.parametrize("name", ["tanh", "relu"])
 def test_the_relations_between_the_four(name, tol):
-    X = mixed_bag(150)
+    X = mixed_bag(150, wide=False)
     ck, Lambda, ntk, K = kernels(X, name, 0.2, 0.7).compute(*KERNELS)
     gram = X @ X.T
     np.testing.assert_allclose(Lambda, 0.2 * ck + 0.7 * gram, rtol=0, atol=tol("rounding") * 10)
@@ -218,7 +220,7 @@ def test_data_on_a_sphere_have_one_norm(monkeypatch, tol):
         np.testing.assert_allclose(np.diag(a), a[0, 0], rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["tanh", "relu", "elu"])
+@pytest.mark.parametrize("name", [pytest.param("tanh", marks=pytest.mark.slow), "relu"])
 def test_data_in_one_dimension_are_all_parallel(name, monkeypatch, tol):
     X = np.random.default_rng(0).standard_normal((110, 1))
     found = kernels(X, name).compute("ck", "ntk")
@@ -258,7 +260,7 @@ def test_the_data_are_left_alone():
 @pytest.mark.parametrize("name", ["tanh", "relu"])
 def test_the_number_of_threads_does_not_matter(name, tol):
     """Tiles are the same work whoever does it; only the probe that sets a table's range is not."""
-    X = mixed_bag(700, 100)
+    X = mixed_bag(700, 100, wide=False)
     results = []
     for threads in (1, 2):
         with threadpool_limits(threads):
@@ -267,14 +269,13 @@ def test_the_number_of_threads_does_not_matter(name, tol):
         assert deviation(a, b) < tol("rounding")
 
 
-@pytest.mark.parametrize(
-    ("names", "most"), [(("ck",), 1.5), (("ck", "ntk"), 2.7), (tuple(KERNELS), 4.7)]
-)
+@pytest.mark.parametrize(("names", "most"), [(("ck",), 1.5), (("ck", "ntk"), 2.7)])
 @pytest.mark.parametrize("act", ["relu", "tanh"])
 def test_peak_memory_is_the_result_and_a_few_tiles(names, most, act):
-    """In units of n x n arrays; the promise is four for CK and NTK."""
-    n = 1500
+    """In units of n x n arrays: 1.3 and 2.3 to 2.6 as measured; four are promised."""
+    n = 2000
     X = np.random.default_rng(0).standard_normal((n, 50)) / 7
+    # What is imported and cached on first use is not of this kernel.
     kernels(X[:150], act).compute("ck", "ntk")
     tracemalloc.start()
     try:

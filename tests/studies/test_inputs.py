@@ -60,6 +60,16 @@ def test_a_changed_file_changes_the_spec(tmp_path):
     assert first["sha256"] != resolve(data=str(path))["sha256"]
 
 
+def test_all_samples_of_unequal_classes(tmp_path):
+    path = tmp_path / "a.npz"
+    X = np.random.default_rng(0).standard_normal((9, 3))
+    np.savez(path, X=X, y=np.repeat(["a", "b"], [6, 3]))
+    spec = resolve(data=str(path), preprocess="raw")
+    assert inputs.size(spec) == 9
+    loaded = inputs.load({**spec, "seed": 0})
+    np.testing.assert_array_equal(np.sort(loaded.data.X, axis=0), np.sort(X, axis=0))
+
+
 @pytest.mark.parametrize("changes", [{"p": 5}, {"covariance": "round"}, {"classes": "0"}])
 def test_bad_settings(changes):
     with pytest.raises(InputError):

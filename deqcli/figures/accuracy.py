@@ -1,0 +1,150 @@
+"""The figure of accuracy against width: accuracies, gaps, and what they cost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from deqcli.figures.style import DEQ, MATCHED, PAGE, PLAIN, styled
+
+_COLORS = {"deq": DEQ, "matched": MATCHED, "plain": PLAIN}
+_LABELS = {"deq": "DEQ", "matched": "matched explicit", "plain": "plain explicit"}
+_MARKERS = {"deq": "o", "matched": "s", "plain": "^"}
+_LIMIT_STYLES = {"ck": (0, (1, 1.5)), "ntk": (0, (5, 2))}
+_NETS = tuple(_LABELS)
+
+
+def final(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the last epoch of every training that was not cut short."""
+    trained = table[table["net"].isin(_NETS)]
+    last = trained.loc[trained.groupby(["dataset", "net", "width", "seed"])["epoch"].idxmax()]
+    return last[~last["status"].str.startswith("stopped")]
+
+
+def gaps(table: pd.DataFrame) -> pd.DataFrame:
+    r"""Return the gaps of test accuracy DEQ - matched and DEQ - plain at every width.
+
+    Trials are pairs: those of one seed share samples, their order, and weights. The standard error
+    is that of the mean of the pairs' differences, :math:`s/\sqrt k`; one pair has none.
+
+    Returns
+    -------
+    DataFrame
+        Columns dataset, net, width, mean, standard_error (None for one pair), trials.
+
+    Examples
+    --------
+    >>> rows = [("a", net, 32, seed, 1, accuracy, "done") for net, seed, accuracy in
+    ...         [("deq", 0, 0.9), ("deq", 1, 0.8), ("plain", 0, 0.7), ("plain", 1, 0.8)]]
+    >>> names = ["dataset", "net", "width", "seed", "epoch", "test_accuracy", "status"]
+    >>> gaps(pd.DataFrame(rows, columns=names)).round(6).to_dict("records")[0]["mean"]
+    0.1
+    """
+    last = final(table).set_index(["dataset", "width", "seed", "net"])["test_accuracy"].unstack()
+    rows = []
+    for net in ("matched", "plain"):
+        if net not in last or "deq" not in last:
+            continue
+        pairs = (last["deq"] - last[net]).dropna().rename("gap").reset_index()
+        for dataset in dict.fromkeys(pairs["dataset"]):
+            here = pairs[pairs["dataset"] == dataset]
+            for width in sorted(set(here["width"])):
+                values = here.loc[here["width"] == width, "gap"].to_numpy()
+                k = values.size
+                error = float(values.std(ddof=1) / np.sqrt(k)) if k > 1 else None
+                rows.append((dataset, net, int(width), float(values.mean()), error, k))
+    names = ["dataset", "net", "width", "mean", "standard_error", "trials"]
+    return pd.DataFrame(rows, columns=names).astype({"standard_error": object})
+
+
+@styled
+def draw(table: pd.DataFrame) -> Figure:
+    """Draw test accuracy, its gaps, and time per epoch against width; one row a data set.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As ``deqcli accuracy`` writes it; tables of several data sets may be joined.
+    """
+    datasets = list(dict.fromkeys(table["dataset"]))
+    figure = Figure(figsize=(PAGE, 0.45 + 2.2 * len(datasets)), layout="constrained")
+    grid = figure.subplots(len(datasets), 3, squeeze=False)
+    for row, dataset in zip(grid, datasets, strict=True):
+        here = table[table["dataset"] == dataset]
+        _draw_accuracy(row[0], here, str(dataset))
+        _draw_gaps(row[1], here)
+        _draw_times(row[2], here)
+        for axes in row:
+            _width_axis(axes, sorted(set(here.loc[here["width"] > 0, "width"])))
+    handles, labels = grid[0, 0].get_legend_handles_labels()
+    for kernel, dashes in _LIMIT_STYLES.items():
+        if table["net"].str.endswith(f"-{kernel}-limit").any():
+            handles.append(Line2D([], [], color="0.3", ls=dashes, lw=0.8))
+            labels.append(f"infinite width, {kernel.upper()} regression")
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+    return figure
+
+
+def _draw_accuracy(axes: Axes, table: pd.DataFrame, dataset: str) -> None:
+    last = final(table)
+    for net in _NETS:
+        groups = last[last["net"] == net].groupby("width")["test_accuracy"]
+        if not groups.ngroups:
+            continue
+        mean, low, high = groups.mean(), groups.min(), groups.max()
+        axes.plot(
+            mean.index, mean, marker=_MARKERS[net], color=_COLORS[net], label=_LABELS[net],
+            mfc="none",
+        )  # fmt: skip
+        axes.fill_between(mean.index, low, high, color=_COLORS[net], alpha=0.18, lw=0)
+        for kernel, dashes in _LIMIT_STYLES.items():
+            value = table.loc[table["net"] == f"{net}-{kernel}-limit", "test_accuracy"]
+            if len(value):
+                axes.axhline(float(value.iloc[0]), color=_COLORS[net], ls=dashes, lw=0.8, zorder=0)
+    trials = int(last.groupby(["net", "width"]).size().max()) if len(last) else 0
+    axes.set_title(f"{dataset}: mean and range of {trials} trial(s)")
+    axes.set_ylabel("test accuracy")
+
+
+def _draw_gaps(axes: Axes, table: pd.DataFrame) -> None:
+    found = gaps(table)
+    axes.axhline(0, color="0.6", lw=0.6, zorder=0)
+    # Side by side, that error bars of one width do not hide one another.
+    for net, aside in (("matched", 0.95), ("plain", 1.05)):
+        rows = found[found["net"] == net]
+        if rows.empty:
+            continue
+        errors = rows["standard_error"].astype(float).fillna(0.0)
+        axes.errorbar(
+            rows["width"] * aside, 100 * rows["mean"], 100 * errors, fmt=_MARKERS[net] + "-",
+            color=_COLORS[net], mfc="none", capsize=2,
+        )  # fmt: skip
+    axes.set_ylabel("percentage points")
+    axes.set_title("DEQ minus the others: mean, standard error")
+
+
+def _draw_times(axes: Axes, table: pd.DataFrame) -> None:
+    trained = table[table["net"].isin(_NETS) & (table["epoch"] > 0)]
+    seconds = trained["forward_seconds"] + trained["backward_seconds"]
+    for net in _NETS:
+        chosen = trained["net"] == net
+        # The median: epochs during which the machine did something else do not count.
+        median = seconds[chosen].groupby(trained.loc[chosen, "width"]).median()
+        if len(median):
+            axes.plot(median.index, median, marker=_MARKERS[net], color=_COLORS[net], mfc="none")
+    axes.set_yscale("log")
+    axes.set_ylabel("seconds per epoch")
+    axes.set_title("time to train, median")
+
+
+def _width_axis(axes: Axes, widths: list[int]) -> None:
+    axes.set_xscale("log", base=2)
+    shown = widths if len(widths) <= 7 else widths[::2]
+    axes.set_xticks(shown)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel("width m")

@@ -1,0 +1,131 @@
+"""The figure of a training run: losses and their envelope, test, norm, and the linearised path."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator
+
+from deqcli.figures.style import PAGE, styled
+
+_LINE: dict[str, Any] = {"lw": 0.9}
+
+
+@styled
+def draw(table: pd.DataFrame) -> Figure:
+    """Draw the four panels, one colour a width, one line a trial.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Columns width, trial, step, status, train_loss, envelope, test_loss, test_error, norm,
+        peak, slope, bound, data, n, method, init, gamma0, as ``deqcli flow`` writes them.
+    """
+    figure = Figure(figsize=(PAGE, 4.3), layout="constrained")
+    grid = figure.subplots(2, 2)
+    widths = sorted(set(table["width"]))
+    shades = mpl.colormaps["viridis"](np.linspace(0.85, 0.0, len(widths)))
+    colors = dict(zip(widths, shades, strict=True))
+    for (width, _), rows in table.groupby(["width", "trial"]):
+        color = colors[width]
+        good = rows[rows["status"] == "ok"]
+        if not good.empty:
+            _draw_training(grid[0, 0], good, color)
+            _draw_test(grid[0, 1], good, color)
+        _draw_norm(grid[1, 0], rows, color)
+    _draw_peaks(grid[1, 1], table, colors)
+    _finish(grid, table)
+    first = table.iloc[0]
+    title = (
+        f"{first['data']}, n = {first['n']}, {first['init']} A, {first['injection']} injection, "
+        f"$\\gamma_0$ = {first['gamma0']:g}, "
+        f"{'gradient descent' if first['method'] == 'gd' else 'gradient flow'}"
+    )
+    handles = [Line2D([], [], color=colors[width], label=f"width {width}") for width in widths]
+    figure.legend(
+        handles=handles, loc="outside upper center", title=title, title_fontsize=7.5,
+        ncols=min(len(widths), 8),
+    )  # fmt: skip
+    return figure
+
+
+def _draw_training(axes: Axes, rows: pd.DataFrame, color: Any) -> None:
+    axes.plot(rows["step"], rows["train_loss"], color=color, **_LINE)
+    axes.plot(rows["step"], rows["envelope"], color=color, ls="--", lw=0.7)
+
+
+def _draw_test(axes: Axes, rows: pd.DataFrame, color: Any) -> None:
+    measured = rows.dropna(subset="test_loss")
+    axes.plot(measured["step"], measured["test_loss"], color=color, **_LINE)
+    # A logarithm has no zero: no mark where no test sample is wrong.
+    wrong = measured[measured["test_error"] > 0]
+    axes.plot(wrong["step"], wrong["test_error"], color=color, ls=":", lw=0.9)
+    bound = float(rows["bound"].iloc[0])
+    if np.isfinite(bound):
+        axes.plot(rows["step"].iloc[[0, -1]], [bound, bound], color=color, ls="--", lw=0.7)
+
+
+def _draw_norm(axes: Axes, rows: pd.DataFrame, color: Any) -> None:
+    axes.plot(rows["step"], rows["norm"], color=color, **_LINE)
+    lost = rows[rows["status"] != "ok"]
+    if not lost.empty:
+        axes.plot(lost["step"], lost["norm"].fillna(1.0), "x", color=color, mew=1.1, ms=5)
+
+
+def _draw_peaks(axes: Axes, table: pd.DataFrame, colors: dict[Any, Any]) -> None:
+    runs = table[table["peak"] > 0].drop_duplicates(["width", "trial"])
+    means = runs.groupby("width")["peak"].mean()
+    for width, peak in zip(runs["width"], runs["peak"], strict=True):
+        axes.plot([width], [peak], "o", color=colors[width], ms=3.5)
+    if len(means) > 1:
+        sizes = means.index.to_numpy(dtype=float)
+        fitted = float(table["slope"].iloc[0])
+        centre = np.exp(np.log(sizes).mean())
+        height = np.exp(np.log(means.to_numpy()).mean())
+        axes.plot(
+            sizes, height * (sizes / centre) ** fitted, color="0.3", lw=0.8,
+            label=f"fit, slope {fitted:.2f}",
+        )  # fmt: skip
+        guide = float(means.iloc[0]) * (sizes / sizes[0]) ** -0.25
+        axes.plot(sizes, guide, "k--", lw=0.8, label="promised $m^{-1/4}$")
+        axes.legend(loc="best")
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(sorted(colors), [str(width) for width in sorted(colors)])
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.minorticks_off()
+
+
+def _finish(grid: Any, table: pd.DataFrame) -> None:
+    """Name the axes, and say once what each kind of line is."""
+    last = max(int(table["step"].max()), 1)
+    for axes in (grid[0, 0], grid[0, 1], grid[1, 0]):
+        axes.set_xscale("symlog", linthresh=1)
+        axes.set_xlim(0, last)
+        ticks = [0, *(10**k for k in range(10) if 10**k <= last)]
+        axes.set_xticks(ticks, [str(tick) for tick in ticks])
+        axes.minorticks_off()
+        axes.set_xlabel("step")
+    for axes in grid[0]:
+        axes.set_yscale("log")
+    grid[0, 0].set_ylabel("training loss")
+    grid[0, 1].set_ylabel("test loss, error")
+    grid[1, 0].set_ylabel(r"$\|\gamma A(k)\|$")
+    grid[1, 1].set_ylabel(r"$\max_t\,\|u(t) - \hat{u}(t)\|$")
+    grid[1, 1].set_xlabel("width m")
+    if table["norm"].max() > 0.8:
+        grid[1, 0].axhline(1.0, color="0.5", lw=0.7, ls="--", zorder=0)
+    _explain(grid[0, 0], ("-", "loss"), ("--", r"$e^{-\lambda_0 t}\,$loss(0)"))
+    _explain(grid[0, 1], ("-", "loss"), (":", "0-1 error"), ("--", "bound"))
+
+
+def _explain(axes: Axes, *styles: tuple[str, str]) -> None:
+    handles = [Line2D([], [], color="0.3", ls=style, lw=0.9, label=name) for style, name in styles]
+    axes.legend(handles=handles, loc="best")

@@ -1,0 +1,119 @@
+r"""A network in training: its matrix, and the equilibria and adjoints that belong to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deqcli.fixed_point import Status
+from deqcli.flow.network import Network, Solve, adjoint, equilibrium, gradient, tangent_kernel
+from deqcli.flow.norm import NormTracker
+
+Array = NDArray[np.float64]
+
+#: The norm of the matrix has reached 1: nothing says that the equilibrium is unique.
+LOST = "contraction lost"
+
+# The first solve decides H(0), whose smallest eigenvalue may be 1e-7 of its largest.
+_FIRST = 1e-12
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Training and test samples of norm 1 with targets in [-1, 1]; rows are samples."""
+
+    X: Array
+    y: Array
+    X_test: Array
+    y_test: Array
+
+
+class LostError(Exception):
+    """The map is no contraction, or a solve did not converge."""
+
+    def __init__(self, status: str, norm: float, contraction: float = np.nan) -> None:
+        super().__init__(status)
+        self.status, self.norm, self.contraction = status, norm, contraction
+        self.time: float | None = None
+
+
+class State:
+    """The matrix as trained so far, and the solutions that belong to it."""
+
+    def __init__(self, network: Network, samples: Samples, tolerance: float) -> None:
+        self.network, self.samples, self.tolerance = network, samples, tolerance
+        self.matrix = network.matrix.copy()
+        self._injected = network.inject(samples.X)
+        self._injected_test = network.inject(samples.X_test)
+        self._Z, self._w = [self._injected], [np.ones_like(self._injected)]
+        self._w[0] *= network.output_weights
+        self._Z_test = self._injected_test
+        self._tracker: NormTracker | None = None
+        self.norm = self.contraction = np.nan
+        self.sweeps = 0
+        self.u = np.empty(0)
+
+    @property
+    def Z(self) -> Array:
+        """The equilibria, of shape (n, m)."""
+        return self._Z[-1]
+
+    @property
+    def V(self) -> Array:
+        """The adjoints, of shape (n, m)."""
+        return self._w[-1] * (self.Z > 0)
+
+    def solve(self, matrix: Array, *, extrapolate: bool = False, refresh: bool = False) -> None:
+        """Set the matrix and solve for it; ``extrapolate`` starts on the line of the last two."""
+        self.matrix = matrix
+        self._follow_norm(refresh)
+        tolerance = _FIRST if self.u.size == 0 else self.tolerance
+        Z, w = self._Z[-1], self._w[-1]
+        if extrapolate and len(self._Z) == 2:
+            Z = np.maximum(2 * Z - self._Z[0], 0)
+        forward = self._checked(equilibrium(matrix, self._injected, Z, tolerance))
+        active = (forward.value > 0).astype(np.float64)
+        b = self.network.output_weights
+        backward = self._checked(adjoint(matrix, active, b, w, tolerance))
+        self._Z, self._w = [self._Z[-1], forward.value], [self._w[-1], backward.value]
+        self.contraction = forward.contraction
+        self.sweeps = forward.iterations + backward.iterations
+        self.u = self.network.outputs(forward.value)
+
+    def _follow_norm(self, refresh: bool) -> None:
+        if not np.isfinite(self.matrix).all():
+            raise LostError(str(Status.DIVERGED), np.nan)
+        if self._tracker is None:
+            self._tracker = NormTracker(self.matrix)
+        elif refresh:
+            self._tracker.refresh(self.matrix)
+        else:
+            self._tracker.update(self.matrix)
+        self.norm = self._tracker.value
+        if self.norm >= 1:
+            raise LostError(LOST, self.norm)
+
+    def _checked(self, solve: Solve) -> Solve:
+        if not solve.converged:
+            raise LostError(str(solve.status), self.norm, solve.contraction)
+        return solve
+
+    def outputs_test(self) -> Array:
+        """Solve for the test samples, from where they were last, and return their outputs."""
+        solve = equilibrium(self.matrix, self._injected_test, self._Z_test, self.tolerance)
+        self._Z_test = self._checked(solve).value
+        return self.network.outputs(self._Z_test)
+
+    def kernel(self) -> Array:
+        """Return H(t), of shape (n, n)."""
+        return tangent_kernel(self.Z, self.V, self.network.gamma)
+
+    def velocity(self) -> Array:
+        """Return dM/dt of gradient flow, of shape (m, m)."""
+        return -(self.network.gamma**2) * gradient(self.Z, self.V, self.u - self.samples.y)
+
+    def loss(self) -> float:
+        r"""Return the loss per training sample, :math:`\frac1{2n}\|u - y\|^2`."""
+        return float(np.mean((self.u - self.samples.y) ** 2) / 2)

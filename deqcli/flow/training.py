@@ -1,0 +1,268 @@
+r"""Train A alone, by gradient descent or as an ordinary differential equation, and measure.
+
+.. math:: \frac{dA}{dt} = -\frac{\partial}{\partial A}\tfrac12\|u - y\|^2
+          \quad\Longleftrightarrow\quad
+          \frac{dM}{dt} = -\frac{\gamma^2}{\sqrt m} Z^\top\mathrm{diag}(u - y)V
+
+(GEN (6); theory.md §8), with :math:`M = \gamma A`. Every step solves the equilibrium and the
+adjoint of all samples from where the step before left them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.integrate import solve_ivp
+from scipy.linalg import eigvalsh
+
+from deqcli.errors import InputError
+from deqcli.flow.linearised import Linearised, linearise
+from deqcli.flow.network import Network
+from deqcli.flow.state import LostError, Samples, State
+from deqcli.spectra import operator_distance
+
+Array = NDArray[np.float64]
+
+METHODS = ("gd", "ode")
+OK = "ok"
+
+#: How many times test loss and eigenvalues are measured.
+_CHECKPOINTS = 40
+#: Tolerance of the integrator. The velocity jumps where a neuron of a sample wakes up, and a
+#: tighter one spends its steps on the jumps.
+_INTEGRATOR = 1e-4
+#: Its longest step in units of 1/lambda_max(H(0)); the method (RK45) is stable up to 3.3.
+_LONGEST = 2.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    r"""How to train.
+
+    Attributes
+    ----------
+    method : str
+        ``gd`` or ``ode``.
+    steps : int
+        Gradient steps; the equation is followed over the same time.
+    step : float
+        :math:`\eta\lambda_{\max}(H(0))`. Below 2 descent is stable while H stays near H(0), and
+        up to 1 the linearised descent is never slower than the flow.
+    tolerance : float
+        Training ends once the loss per sample is at most this.
+    residual : float
+        Relative residual of every solve.
+    """
+
+    method: str = "gd"
+    steps: int = 500
+    step: float = 1.0
+    tolerance: float = 1e-8
+    residual: float = 1e-6
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise InputError(f"--method is {self.method!r}; choose from {', '.join(METHODS)}.")
+        if self.steps < 1:
+            raise InputError(f"--steps must be at least 1, not {self.steps}.")
+        if not 0 < self.step < 2:
+            raise InputError(f"--step must lie between 0 and 2 to be stable, not {self.step:g}.")
+        if not self.tolerance >= 0:
+            raise InputError(f"--tol must not be negative, but is {self.tolerance:g}.")
+        if not 0 < self.residual < 1e-2:
+            raise InputError(f"--residual must lie between 0 and 0.01, not {self.residual:g}.")
+
+
+@dataclass(frozen=True)
+class Row:
+    r"""The measures of one time; NaN where a measure was not taken.
+
+    Losses are per sample, :math:`\frac1{2n}\|u-y\|^2`; errors are the fraction of wrong signs;
+    ``test_absolute`` is the mean :math:`|f - y|`, a 1-Lipschitz loss as GEN's bound is about.
+    ``norm`` is :math:`\|\gamma A\|`, the contraction constant of the map, ``contraction`` the one
+    observed in the solve. ``kernel_change`` is :math:`\|H(t) - H(0)\|`. ``distance`` is
+    :math:`\|u - \hat u(t)\|`, ``distance_method`` the same to the linearisation of the method used:
+    for ``gd`` that of gradient descent, free of the error of its steps.
+    """
+
+    step: int
+    time: float
+    status: str = OK
+    train_loss: float = np.nan
+    train_error: float = np.nan
+    envelope: float = np.nan
+    test_loss: float = np.nan
+    test_error: float = np.nan
+    test_absolute: float = np.nan
+    norm: float = np.nan
+    contraction: float = np.nan
+    lambda_min: float = np.nan
+    lambda_max: float = np.nan
+    kernel_change: float = np.nan
+    distance: float = np.nan
+    distance_method: float = np.nan
+    sweeps: int = 0
+
+
+@dataclass(frozen=True)
+class Training:
+    """A finished run: its rows, and what was known at the start (None if that was no contraction).
+
+    Attributes
+    ----------
+    status : str
+        ``steps done``, ``loss below tol``, or why training stopped early.
+    step_size : float
+        The gradient step, in time.
+    """
+
+    rows: tuple[Row, ...]
+    status: str
+    step_size: float
+    linearised: Linearised | None
+
+    @property
+    def lost(self) -> bool:
+        """Whether the run ended because the equilibrium was no longer certain."""
+        return self.rows[-1].status != OK
+
+
+def checkpoints(steps: int) -> list[int]:
+    """Return the steps at which everything is measured: dense at first, the last among them.
+
+    Examples
+    --------
+    >>> checkpoints(5)
+    [0, 1, 2, 3, 4, 5]
+    >>> len(checkpoints(10_000)), checkpoints(10_000)[-1]
+    (38, 10000)
+    """
+    spread = np.geomspace(1, steps, _CHECKPOINTS).round().astype(int)
+    return [0, *np.unique(spread).tolist()]
+
+
+def train(network: Network, samples: Samples, settings: Settings) -> Training:
+    r"""Train until the steps are done, the loss is small, or the map stops to contract.
+
+    Examples
+    --------
+    >>> from deqcli.flow.network import draw_network
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((12, 4))
+    >>> X /= np.linalg.norm(X, axis=1, keepdims=True)
+    >>> y = np.sign(X[:, 0])
+    >>> samples = Samples(X[:8], y[:8], X[8:], y[8:])
+    >>> run = train(draw_network(4, 60, rng), samples, Settings(steps=20))
+    >>> run.status, len(run.rows), run.rows[-1].train_loss < run.rows[0].train_loss
+    ('steps done', 21, True)
+    """
+    state = State(network, samples, settings.residual)
+    rows: list[Row] = []
+    try:
+        state.solve(state.matrix)
+        line = linearise(state.kernel(), state.u, samples.y)
+    except LostError as lost:
+        return Training((_last_row(lost, 0, 0.0),), lost.status, np.nan, None)
+    size = settings.step / line.largest
+    moves = {"gd": _descend, "ode": _integrate}[settings.method](state, settings, size)
+    full = set(checkpoints(settings.steps))
+    status = "steps done"
+    count = 0
+    try:
+        for count in moves:
+            enough = state.loss() <= settings.tolerance
+            rows.append(_measure(state, line, settings, count, size, enough or count in full))
+            if enough:
+                status = "loss below tol"
+                break
+    except LostError as lost:
+        time = (count + 1) * size if lost.time is None else lost.time
+        rows.append(_last_row(lost, int(np.ceil(time / size - 1e-9)), time))
+        status = lost.status
+    return Training(tuple(rows), status, size, line)
+
+
+def _last_row(lost: LostError, step: int, time: float) -> Row:
+    return Row(step, time, lost.status, norm=lost.norm, contraction=lost.contraction)
+
+
+def _descend(state: State, settings: Settings, size: float) -> Iterator[int]:
+    """Take gradient steps; yield their numbers."""
+    yield 0
+    full = set(checkpoints(settings.steps))
+    for count in range(1, settings.steps + 1):
+        state.matrix += size * state.velocity()
+        state.solve(state.matrix, extrapolate=True, refresh=count in full)
+        yield count
+
+
+def _integrate(state: State, settings: Settings, size: float) -> Iterator[int]:
+    """Follow the equation from one checkpoint to the next; yield the steps they stand for."""
+    yield 0
+    shape = state.matrix.shape
+    atol = _INTEGRATOR * state.norm / np.sqrt(shape[0])
+    found: list[LostError] = []
+
+    def velocity(time: float, flat: Array) -> Array:
+        try:
+            state.solve(flat.reshape(shape))
+        except LostError as lost:
+            # A trial step may overshoot: the integrator answers NaN by a smaller one, until that
+            # is as small as a float and it gives up.
+            if np.isfinite(lost.norm):
+                lost.time = float(time)
+                found.append(lost)
+            return np.full(flat.size, np.nan)
+        return state.velocity().ravel()
+
+    for last, mark in pairwise(checkpoints(settings.steps)):
+        # Only the end is kept: a matrix for every inner step would not fit into memory.
+        path = solve_ivp(
+            velocity, (last * size, mark * size), state.matrix.ravel(), t_eval=[mark * size],
+            rtol=_INTEGRATOR, atol=atol, max_step=_LONGEST * size / settings.step,
+        )  # fmt: skip
+        if not path.success:
+            raise found[-1] if found else LostError("integrator failed", state.norm)
+        state.solve(path.y[:, -1].reshape(shape), refresh=True)
+        yield mark
+
+
+def _measure(
+    state: State, line: Linearised, settings: Settings, count: int, size: float, full: bool
+) -> Row:
+    u, y, time = state.u, state.samples.y, count * size
+    flow = line.flow(time)
+    own = line.descent(size, count) if settings.method == "gd" else flow
+    row = Row(
+        step=count,
+        time=time,
+        train_loss=state.loss(),
+        train_error=float(np.mean(u * y <= 0)),
+        envelope=line.envelope(time),
+        norm=state.norm,
+        contraction=state.contraction,
+        distance=float(np.linalg.norm(u - flow)),
+        distance_method=float(np.linalg.norm(u - own)),
+        sweeps=state.sweeps,
+    )
+    return _measure_more(row, state, line) if full else row
+
+
+def _measure_more(row: Row, state: State, line: Linearised) -> Row:
+    """Add what costs more than a step's share: test samples and eigenvalues."""
+    f, y = state.outputs_test(), state.samples.y_test
+    H = state.kernel() if row.step else line.kernel
+    values = eigvalsh(H) if row.step else line.eigenvalues
+    return replace(
+        row,
+        test_loss=float(np.mean((f - y) ** 2) / 2),
+        test_error=float(np.mean(f * y <= 0)),
+        test_absolute=float(np.mean(np.abs(f - y))),
+        lambda_min=float(values[0]),
+        lambda_max=float(values[-1]),
+        kernel_change=operator_distance(H, line.kernel) if row.step else 0.0,
+    )

@@ -1,0 +1,152 @@
+"""Compare fresh tables with committed ones, each column within its own tolerance.
+
+Text, whole numbers and truth values must be the same; a number inside a text, such as an
+activation's parameter, is compared as a number. For floats the bound is ``relative`` times the
+value plus ``of_largest`` times the largest value of the column plus ``absolute``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from deqcli.runs import files
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far a fresh value may lie from the committed one."""
+
+    relative: float = 1e-6
+    of_largest: float = 1e-9
+    absolute: float = 0.0
+
+
+#: Another machine and another BLAS: rounding in another order, nothing else.
+DEFAULT = Tolerance()
+_SOLVED = Tolerance(1e-5, 1e-7, 1e-9)
+_TRAINED = Tolerance(0.2, 0.01)
+_FLOWN = Tolerance(0.01, 1e-6)
+
+#: Why a column has more room: single-precision networks (spectrum), a solver stopped at its
+#: tolerance (match), training that magnifies rounding (accuracy, flow).
+TOLERANCES: dict[tuple[str, str], Tolerance] = {
+    ("spectrum", "eigenvalue"): Tolerance(1e-5, 1e-6),
+    ("spectrum", "distance"): Tolerance(1e-3, 1e-5),
+    ("spectrum", "norm"): Tolerance(1e-5),
+    ("match", "value"): _SOLVED,
+    ("match", "name"): _SOLVED,
+    ("match", "distance"): Tolerance(1e-3, 1e-5, 1e-8),
+    ("match", "residual"): Tolerance(absolute=1e-6),
+    ("error-vs-n", "error"): Tolerance(1e-5),
+    ("error-vs-n", "distance"): Tolerance(1e-5),
+    ("error-vs-n", "slope"): Tolerance(1e-5),
+    ("errata", "error"): Tolerance(1e-5),
+    ("accuracy", "train_loss"): _TRAINED,
+    ("accuracy", "test_loss"): _TRAINED,
+    ("accuracy", "train_accuracy"): Tolerance(absolute=0.02),
+    ("accuracy", "test_accuracy"): Tolerance(absolute=0.02),
+    ("accuracy", "iterations"): Tolerance(absolute=2.0),
+}
+#: Whole studies whose floats have one tolerance.
+STUDIES: dict[str, Tolerance] = {"flow": _FLOWN}
+#: Measured times, and the last residual of a solve, which only has to be below its tolerance.
+IGNORED = {
+    ("accuracy", "forward_seconds"), ("accuracy", "backward_seconds"), ("accuracy", "residual"),
+    ("flow", "residual"), ("flow", "seconds"), ("flow", "iterations"),
+}  # fmt: skip
+
+_NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One column of one file that is not as committed."""
+
+    file: str
+    column: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}, column {self.column}" if self.column else self.file
+        return f"{where}: {self.message}"
+
+
+def compare(study: str, fresh: Path, committed: Path) -> list[Difference]:
+    """Return how a fresh table differs from the committed one, nothing if it does not."""
+    if not committed.is_file():
+        return [Difference(committed.name, "", f"there is no committed file {committed}")]
+    new, old = files.read_csv(fresh), files.read_csv(committed)
+    return compare_tables(study, committed.name, new, old)
+
+
+def compare_tables(study: str, file: str, new: pd.DataFrame, old: pd.DataFrame) -> list[Difference]:
+    """Compare two tables column by column.
+
+    Examples
+    --------
+    >>> old = pd.DataFrame({"act": ["relu"], "error": [0.25]})
+    >>> new = old.assign(error=0.26)
+    >>> [str(found) for found in compare_tables("error-vs-n", "a.csv", new, old)]
+    ['a.csv, column error: row 0 is 0.26, committed 0.25: off by 0.01, allowed 2.5e-06']
+    """
+    if list(new.columns) != list(old.columns):
+        odd = sorted(set(new.columns) ^ set(old.columns))
+        return [Difference(file, "", f"the columns differ: {', '.join(odd) or 'their order'}")]
+    if len(new) != len(old):
+        return [Difference(file, "", f"{len(new)} rows, committed {len(old)}")]
+    found = []
+    for column in old.columns:
+        if (study, column) in IGNORED:
+            continue
+        message = _compare_columns(study, column, new[column], old[column])
+        if message:
+            found.append(Difference(file, column, message))
+    return found
+
+
+def _compare_columns(study: str, column: str, new: pd.Series, old: pd.Series) -> str:
+    given = TOLERANCES.get((study, column))
+    floats = any(pd.api.types.is_float_dtype(part) for part in (new, old))
+    if floats and all(pd.api.types.is_numeric_dtype(part) for part in (new, old)):
+        tolerance = given or STUDIES.get(study, DEFAULT)
+        return _off(new.to_numpy(float), old.to_numpy(float), np.arange(len(old)), tolerance)
+    for row, pair in enumerate(zip(new, old, strict=True)):
+        # An empty cell reads as NaN, which has the same text as itself.
+        a, b = map(str, pair)
+        if a == b:
+            continue
+        if given is None or _NUMBER.sub("", a) != _NUMBER.sub("", b):
+            return f"row {row} is {a}, committed {b}"
+        here, there = (np.array(_NUMBER.findall(part), dtype=float) for part in (a, b))
+        message = _off(here, there, np.full(len(here), row), given)
+        if message:
+            return message
+    return ""
+
+
+def _off(new: NDArray[Any], old: NDArray[Any], rows: NDArray[Any], tolerance: Tolerance) -> str:
+    """Say where the two are furthest apart in units of what is allowed, if that is too far."""
+    gone = np.isnan(new) != np.isnan(old)
+    if gone.any():
+        return f"row {rows[np.argmax(gone)]} is empty on one side only"
+    finite = np.isfinite(old)
+    largest = float(np.abs(old[finite]).max()) if finite.any() else 0.0
+    allowed = tolerance.relative * np.abs(old) + tolerance.of_largest * largest + tolerance.absolute
+    with np.errstate(invalid="ignore"):
+        apart = np.where(new == old, 0.0, np.abs(new - old))
+    apart = np.where(np.isnan(old), 0.0, apart)
+    excess = np.where(np.isnan(allowed), 0.0, apart - allowed)
+    if not (excess > 0).any():
+        return ""
+    worst = int(np.argmax(excess))
+    return (
+        f"row {rows[worst]} is {new[worst]:.6g}, committed {old[worst]:.6g}: off by "
+        f"{apart[worst]:.2g}, allowed {allowed[worst]:.2g}"
+    )

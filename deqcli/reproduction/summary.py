@@ -1,0 +1,124 @@
+"""The summary: every number of ours beside the paper's, as CSV and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from deqcli.reproduction.quantities import QUANTITIES
+from deqcli.reproduction.running import Command, Outcome, drawn, spreads
+from deqcli.reproduction.verdicts import RULE, Measured, verdict
+from deqcli.runs import files
+
+COLUMNS = (
+    "preset", "figure", "quantity", "paper", "ours", "spread", "verdict", "note", "cut",
+    "command", "spec_hash",
+)  # fmt: skip
+NAME = "summary"
+SKIPPED, FAILED = "skipped", "failed"
+
+
+def rows(outcome: Outcome, old: pd.DataFrame, command: Command, *extra: str) -> pd.DataFrame:
+    """Return the rows of one preset; spreads that an old summary has are not measured again."""
+    preset = outcome.preset
+    base = {"preset": preset.name, "figure": preset.title, "command": outcome.command}
+    base |= {"cut": " ".join(preset.cut)}
+    if outcome.run is None:
+        return _frame([{**base, "verdict": outcome.status, "note": outcome.reason}])
+    quantities = QUANTITIES.get(preset.name, ())
+    run_hash = outcome.run.record["spec_hash"]
+    same = old[(old["preset"] == preset.name) & (old["spec_hash"] == run_hash)]
+    seeds = dict(zip(same["quantity"], same["spread"], strict=True)) if drawn(preset) else {}
+    seeds = {name: value for name, value in seeds.items() if pd.notna(value)}
+    wanted = [quantity.name for quantity in quantities if quantity.name not in seeds]
+    seeds |= spreads(outcome, command, wanted, *extra)
+    found = []
+    for quantity in quantities:
+        measured = quantity.measure(outcome.run)
+        if quantity.name in seeds:
+            measured = Measured(measured.value, float(seeds[quantity.name]))
+        found.append(
+            {
+                **base,
+                "quantity": quantity.name,
+                "paper": None if quantity.paper is None else str(quantity.paper),
+                "ours": measured.value,
+                "spread": measured.spread,
+                "verdict": verdict(quantity, measured, preset.cut),
+                "note": quantity.note,
+                "spec_hash": run_hash,
+            }
+        )
+    return _frame(found)
+
+
+def _frame(found: Sequence[dict[str, object]]) -> pd.DataFrame:
+    return pd.DataFrame(found, columns=list(COLUMNS))
+
+
+def read(out: Path) -> pd.DataFrame:
+    """Return the summary of a folder, empty if there is none."""
+    path = out / f"{NAME}.csv"
+    if not path.is_file():
+        return _frame([])
+    table = files.read_csv(path)
+    return table if list(table.columns) == list(COLUMNS) else _frame([])
+
+
+def write(out: Path, parts: Iterable[pd.DataFrame], old: pd.DataFrame) -> tuple[Path, Path]:
+    """Write ``summary.csv`` and ``summary.md``; presets not run this time keep their old rows."""
+    fresh = pd.concat([part for part in parts if not part.empty], ignore_index=True)
+    kept = old[~old["preset"].isin(set(fresh["preset"]))]
+    table = fresh if kept.empty else pd.concat([kept, fresh], ignore_index=True)
+    order = {name: place for place, name in enumerate(QUANTITIES)}
+    places = table["preset"].map(lambda name: order.get(name, len(order)))
+    table = table.assign(place=places).sort_values("place", kind="stable").drop(columns="place")
+    paths = out / f"{NAME}.csv", out / f"{NAME}.md"
+    files.write_csv(paths[0], table)
+    files.write_text(paths[1], markdown(table))
+    return paths
+
+
+def number(value: float) -> str:
+    """Return a number with three significant digits.
+
+    Examples
+    --------
+    >>> number(0.0828), number(-12.345), number(6.1e-05)
+    ('0.0828', '-12.3', '6.1e-05')
+    """
+    return f"{value:.3g}"
+
+
+def ours(row: pd.Series) -> str:
+    """Return our number with its spread."""
+    if pd.isna(row["ours"]):
+        return "–"
+    if pd.isna(row["spread"]):
+        return number(row["ours"])
+    return f"{number(row['ours'])} ± {row['spread']:.1g}"
+
+
+def text(value: object) -> str:
+    """Return a cell's text, empty where there is none."""
+    return "" if value is None or (isinstance(value, float) and pd.isna(value)) else str(value)
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """Return the summary as it can stand in a README."""
+    lines = [
+        "| figure | quantity | paper | ours | verdict |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for _, row in table.iterrows():
+        cells = (
+            row["figure"], row["quantity"], row["paper"], ours(row),
+            f"{row['verdict']}. {text(row['note'])}" if text(row["note"]) else row["verdict"],
+        )  # fmt: skip
+        lines.append("| " + " | ".join(text(cell).replace("|", "\\|") for cell in cells) + " |")
+    commands = dict(zip(table["preset"], table["command"], strict=True))
+    lines += ["", RULE, "", "Each from one command, or all from `deqcli reproduce all`:", ""]
+    lines += [f"* {name}: `{command}`" for name, command in commands.items()]
+    return "\n".join(lines) + "\n"

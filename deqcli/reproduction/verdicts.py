@@ -1,0 +1,165 @@
+"""What a paper says of a number, and whether ours agrees.
+
+The rule, with ``spread`` the standard error over trials (or, where a run is one draw of the data,
+the standard deviation over three seeds; 0 where nothing is random):
+
+* a printed number agrees if ours is within half a unit of its last digit plus two spreads; it is
+  not compared with a run that was cut in size;
+* a claim that bounds a number agrees if ours keeps the bound, differs if not, and is undecided
+  where two spreads reach across the bound.
+
+Nothing else counts: no agreement by order of magnitude.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+AGREES, DIFFERS, UNDECIDED = "agrees", "differs", "undecided"
+SILENT, CUT = "paper does not say", "not compared: smaller run"
+
+RULE = (
+    "The rule. A printed number agrees if ours is within half a unit of its last digit plus two "
+    "spreads; it is not compared with a smaller run. A claim agrees if ours keeps its bound, "
+    "differs if not, and is undecided where two spreads reach across the bound. The spread is the "
+    "standard error over trials, or the standard deviation over three seeds where a run is one "
+    "draw of the data; there is none where nothing is random."
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A number of ours and its spread, None where one run cannot tell."""
+
+    value: float
+    spread: float | None = None
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A number as the paper prints it, kept as text for the sake of its last digit."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def judge(self, measured: Measured) -> str:
+        """Tell whether a value rounds to the printed one, give or take two spreads.
+
+        Examples
+        --------
+        >>> Printed("0.12").judge(Measured(0.1249)), Printed("0.12").judge(Measured(0.085, 0.002))
+        ('agrees', 'differs')
+        """
+        decimals = len(self.text.partition(".")[2])
+        margin = 0.5 * 10.0**-decimals + 2 * (measured.spread or 0.0)
+        return AGREES if abs(measured.value - float(self.text)) <= margin else DIFFERS
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement that puts a bound on a number."""
+
+    text: str
+    least: float = -math.inf
+    most: float = math.inf
+
+    def __str__(self) -> str:
+        return self.text
+
+    def judge(self, measured: Measured) -> str:
+        """Tell whether a value keeps the bound, and whether its spread leaves that open.
+
+        Examples
+        --------
+        >>> claim = Claim("> 0", least=0.0)
+        >>> [claim.judge(Measured(value, 0.5)) for value in (2.0, 0.9, -0.9, -2.0)]
+        ['agrees', 'undecided', 'undecided', 'differs']
+        """
+        room = min(measured.value - self.least, self.most - measured.value)
+        if abs(room) < 2 * (measured.spread or 0.0):
+            return UNDECIDED
+        return AGREES if room >= 0 else DIFFERS
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: its provenance record and its table."""
+
+    record: dict[str, Any]
+    table: pd.DataFrame
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """What the study recorded."""
+        found: dict[str, Any] = self.record["results"]
+        return found
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One number of one figure.
+
+    Attributes
+    ----------
+    name : str
+        What it is.
+    measure : callable
+        Takes it from a finished run.
+    paper : Printed, Claim or None
+        What the paper says.
+    note : str
+        Why they may differ.
+    needs : tuple of str
+        Options that must not have been cut for a comparison with a printed number.
+    over_seeds : callable, optional
+        Taken from runs of several seeds for the spread, where it is not ``measure`` itself.
+    """
+
+    name: str
+    measure: Callable[[Run], Measured]
+    paper: Printed | Claim | None = None
+    note: str = ""
+    needs: tuple[str, ...] = ("n", "p")
+    over_seeds: Callable[[Run], Measured] | None = None
+
+
+def verdict(quantity: Quantity, measured: Measured, cut: tuple[str, ...] = ()) -> str:
+    """Apply the rule of this module.
+
+    Parameters
+    ----------
+    cut : tuple of str
+        Options that made the run smaller than the paper's.
+
+    Examples
+    --------
+    >>> def judge(paper, *measured):
+    ...     return verdict(Quantity("", lambda run: Measured(0.0), paper), Measured(*measured))
+    >>> judge(Printed("0.12"), 0.085, 0.002)
+    'differs'
+    >>> judge(Claim("at most -1/2", most=-0.5), -0.6, 0.02)
+    'agrees'
+    >>> judge(None, 1.0)
+    'paper does not say'
+    """
+    paper = quantity.paper
+    if paper is None:
+        return SILENT
+    if isinstance(paper, Printed) and set(quantity.needs) & set(cut):
+        return CUT
+    return paper.judge(measured)
+
+
+def standard_error(values: np.ndarray[Any, Any]) -> float | None:
+    """Return the standard error of a mean, None below two values."""
+    if values.size < 2:
+        return None
+    return float(values.std(ddof=1) / math.sqrt(values.size))

@@ -1,0 +1,194 @@
+"""What every network that is trained here can do."""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deqcli.activations import Activation
+from deqcli.closed_forms import PiecewiseLinear
+from deqcli.errors import InputError
+from deqcli.in_place import in_place
+from deqcli.training.parameters import Buffers, Parameter, Precision
+
+Array = NDArray[Any]
+
+#: Values at a time in elementwise work; they and their temporaries stay in the cache.
+_CHUNK = 1 << 15
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What the last forward or backward pass did.
+
+    Attributes
+    ----------
+    iterations : float
+        How often the fixed-point map was applied; 0 in an explicit network.
+    residual : float
+        Its relative residual; 0 in an explicit network.
+    failure : str
+        Why the pass is of no use; empty if it is.
+    """
+
+    iterations: float = 0.0
+    residual: float = 0.0
+    failure: str = ""
+
+
+class Network(abc.ABC):
+    """A classifier whose features come from random weights, all of them trained or the last.
+
+    Attributes
+    ----------
+    parameters : tuple of Parameter
+        The matrix that reads the input first, the readout last.
+    width, n_features, n_classes : int
+    dtype : str
+    readout_only : bool
+        Whether the hidden weights stay as they were drawn; the readout then learns from fixed
+        random features, whose limit is the conjugate kernel and not the tangent kernel.
+    """
+
+    parameters: tuple[Parameter, ...]
+    readout_only: bool = False
+
+    def __init__(self, width: int, n_features: int, n_classes: int, dtype: Precision) -> None:
+        if min(width, n_features, n_classes) < 1:
+            raise InputError(
+                f"a network needs at least one neuron, feature and class, not {width}, "
+                f"{n_features} and {n_classes}."
+            )
+        self.width, self.n_features, self.n_classes = width, n_features, n_classes
+        self.dtype: Precision = dtype
+        self.buffers = Buffers(dtype)
+
+    def draw(self, streams: Sequence[np.random.Generator]) -> None:
+        """Draw all weights, each parameter from its own stream."""
+        for parameter, rng in zip(self.parameters, streams, strict=True):
+            parameter.draw(rng)
+
+    @abc.abstractmethod
+    def forward(self, X: Array) -> Progress:
+        """Compute the features and the outputs of a batch; rows of ``X`` are samples."""
+
+    def backward(self, delta: Array, momentum: float) -> Progress:
+        r"""Add the gradient of the last batch to the velocities.
+
+        Parameters
+        ----------
+        delta : ndarray of shape (K, b)
+            :math:`\partial L/\partial f`, columns are samples.
+        momentum : float
+            What the velocities are multiplied by first.
+        """
+        progress = Progress() if self.readout_only else self._backward(delta, momentum)
+        if not progress.failure:
+            self.parameters[-1].accumulate(delta, self.features, momentum)
+        return progress
+
+    @abc.abstractmethod
+    def _backward(self, delta: Array, momentum: float) -> Progress:
+        """Add the gradients of all hidden weights; nothing where that is not possible."""
+
+    @property
+    @abc.abstractmethod
+    def features(self) -> Array:
+        r"""The features of the last batch times :math:`\sqrt m`, of shape (m, b)."""
+
+    @property
+    def outputs(self) -> Array:
+        """The outputs f of the last batch, of shape (K, b)."""
+        return self._outputs
+
+    def _read_out(self, features: Array) -> None:
+        self._outputs: Array = self.parameters[-1].weight @ features
+
+    def move(self, rate: float) -> str:
+        """Step along the velocities; say what had to be done about it besides, if anything."""
+        for parameter in self.parameters[-1:] if self.readout_only else self.parameters:
+            parameter.move(rate)
+        return ""
+
+    @property
+    def size(self) -> int:
+        """Number of weights."""
+        return sum(parameter.size for parameter in self.parameters)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of weights, velocities and buffers, once a step has been made."""
+        return sum(parameter.nbytes for parameter in self.parameters) + self.buffers.nbytes
+
+
+class Elementwise:
+    """An activation and its slope, in place.
+
+    Examples
+    --------
+    >>> from deqcli.activations import activation
+    >>> x = np.array([[-1.0, 2.0]])
+    >>> Elementwise(activation("relu"), "float64").slope(x)
+    >>> x.tolist()
+    [[0.0, 1.0]]
+    """
+
+    def __init__(self, act: Activation, dtype: Precision) -> None:
+        self.value: Callable[[Array], None] = in_place(act, np.dtype(dtype))
+        self._derivative = act.derivative
+        self._pieces = act.closed_form if isinstance(act.closed_form, PiecewiseLinear) else None
+
+    def slope(self, x: Array) -> None:
+        """Replace the values of a C-contiguous array by the derivative there."""
+        flat = x.reshape(-1)
+        for start in range(0, flat.size, _CHUNK):
+            part = flat[start : start + _CHUNK]
+            if self._pieces is None:
+                part[...] = self._derivative(part)
+            else:
+                _piecewise_slope(self._pieces, part)
+
+
+def _piecewise_slope(pieces: PiecewiseLinear, x: Array) -> None:
+    """Sum the jumps of slope to the left of each value: five times as fast as a choice."""
+    steps = [(x > knot, jump) for knot, jump in zip(pieces.knots, pieces.jumps, strict=True)]
+    x.fill(pieces.slope)
+    for beyond, jump in steps:
+        x += beyond * x.dtype.type(jump)
+
+
+def cross_entropy(outputs: Array, labels: NDArray[np.int64]) -> tuple[float, int, Array]:
+    r"""Return the mean cross-entropy of the softmax, the number right, and the gradient.
+
+    .. math:: L = \frac1b\sum_i\Bigl(\log\sum_k e^{f_{ki}} - f_{y_ii}\Bigr), \qquad
+              \frac{\partial L}{\partial f_{ki}} = \frac1b\bigl(p_{ki} - 1[k = y_i]\bigr)
+
+    Parameters
+    ----------
+    outputs : ndarray of shape (K, b)
+        Columns are samples.
+    labels : ndarray of shape (b,)
+
+    Examples
+    --------
+    >>> loss, right, delta = cross_entropy(np.array([[0.0, 5.0], [0.0, 0.0]]), np.array([0, 0]))
+    >>> round(loss, 4), right, delta.round(3).tolist()
+    (0.3499, 2, [[-0.25, -0.003], [0.25, 0.003]])
+    """
+    columns = np.arange(outputs.shape[1])
+    best = outputs.max(axis=0)
+    shifted = outputs - best
+    chosen = shifted[labels, columns].copy()
+    right = int(np.count_nonzero(outputs.argmax(axis=0) == labels))
+    np.exp(shifted, out=shifted)
+    total = shifted.sum(axis=0)
+    loss = float(np.mean(np.log(total) - chosen))
+    shifted /= total * outputs.shape[1]
+    shifted[labels, columns] -= 1 / outputs.shape[1]
+    return (loss if math.isfinite(loss) else math.inf), right, shifted

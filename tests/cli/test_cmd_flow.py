@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from deqcli import cli
+
+SMALL = ("flow", "--n", "16", "--p", "10", "--test-size", "12", "--steps", "6", "-j", "1")
+
+
+@pytest.fixture(autouse=True)
+def _known(monkeypatch):
+    monkeypatch.setitem(cli.COMMANDS, "flow", ("deqcli.cli.flow", "Train only the implicit layer."))
+
+
+def test_a_small_run(deqcli):
+    done = deqcli(*SMALL, "--widths", "40,80", "--name", "f")
+    assert done.code == 0
+    assert done.out.splitlines() == [f"results/f.{suffix}" for suffix in ("csv", "png", "json")]
+    record = json.loads(Path("results/f.json").read_text())
+    assert [(run["width"], run["end"]) for run in record["results"]["runs"]] == [
+        (40, "steps done"),
+        (80, "steps done"),
+    ]
+    assert "width 80, trial 0: steps done after 6 steps, training loss" in done.err
+    assert f"slope {record['results']['slope']:.3f}" in done.err
+    table = pd.read_csv("results/f.csv")
+    assert len(table) == 2 * 7
+    assert deqcli("flow", "--config", "results/f.json", "--name", "g", "-j", "2").code == 0
+    assert Path("results/g.csv").read_bytes() == Path("results/f.csv").read_bytes()
+    assert deqcli(*SMALL, "--widths", "80,40", "--name", "f").err.count("already done") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--data", "sphere", "--method", "ode"),
+        ("--init", "half-normal", "--injection", "identity"),
+        ("--init", "diagonal", "--injection", "tanh", "--trials", "2"),
+        ("--classes", "2", "--mean-norm", "3", "--covariance", "identity", "--step", "0.5"),
+    ],
+)
+def test_choices(deqcli, arguments):
+    assert deqcli(*SMALL, "--widths", "40", *arguments, "--name", "f").code == 0
+    table = pd.read_csv("results/f.csv")
+    assert table["train_loss"].iloc[-1] < table["train_loss"].iloc[0]
+
+
+def test_lost_contraction_exits_with_3_every_time(deqcli):
+    arguments = (*SMALL, "--widths", "40", "--scaling", "papers", "--gamma0", "0.9", "--name", "f")
+    done = deqcli(*arguments)
+    assert done.code == 3
+    assert "width 40, trial 0: contraction lost at the start, ||gamma A|| = 1.7" in done.err
+    assert [Path(line).exists() for line in done.out.splitlines()] == [True] * 3
+    assert pd.read_csv("results/f.csv")["status"].tolist() == ["contraction lost"]
+    assert deqcli(*arguments).code == 3
+
+
+def test_lost_contraction_in_the_middle(deqcli):
+    done = deqcli("flow", "--data", "sphere", "--n", "30", "--p", "20", "--test-size", "12",
+                  "--widths", "20", "--steps", "60", "--gamma0", "0.8", "--name", "f",
+                  "-j", "1")  # fmt: skip
+    assert done.code == 3
+    assert "contraction lost after" in done.err
+    assert (pd.read_csv("results/f.csv")["status"] == "ok").any()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--widths", "a"), "--widths"),
+        (("--widths", "50,50"), "--widths"),
+        (("--widths", "1"), "--widths"),
+        (("--gamma0", "1"), "--gamma0"),
+        (("--gamma0", "0"), "--gamma0"),
+        (("--step", "2"), "--step"),
+        (("--steps", "0"), "--steps"),
+        (("--tol", "-1"), "--tol"),
+        (("--residual", "0"), "--residual"),
+        (("--method", "sgd"), "--method"),
+        (("--init", "zero"), "--init"),
+        (("--injection", "sin"), "--injection"),
+        (("--test-size", "0"), "--test-size"),
+        (("--classes", "3", "--p", "30"), "--classes"),
+        (("--data", "nowhere"), "--data"),
+    ],
+)
+def test_bad_input(deqcli, tmp_path, arguments, words):
+    refused = deqcli("flow", *arguments)
+    assert refused.code == 2
+    assert words in refused.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_dry_run_writes_nothing(deqcli, tmp_path):
+    done = deqcli(*SMALL, "--widths", "40,80", "--trials", "3", "--dry-run")
+    assert done.code == 0
+    assert "6 points" in done.out
+    assert not list(tmp_path.iterdir())

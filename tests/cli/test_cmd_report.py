@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from deqcli.studies import errata
+
+
+@pytest.fixture
+def results(deqcli, monkeypatch):
+    monkeypatch.setattr(errata, "_NETWORKS", 2)
+    monkeypatch.setattr(errata, "_WIDTH", 100)
+    done = deqcli("-q", "errata", "--n", "32,64", "--trials", "1", "--name",
+                  "errata-printed-forms", "-j", "1")  # fmt: skip
+    assert done.code == 0
+    return Path("results")
+
+
+def test_report_of_a_real_run(deqcli, results):
+    done = deqcli("report")
+    assert done.code == 0, done.err
+    assert done.out.split() == ["results/report.html"]
+    page = Path("results/report.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert page.count("data:image/png;base64,") == 1
+    assert "Error at n = 32 → 64" in page
+    assert "deqcli -q errata --n 32,64" in page
+
+
+def test_report_goes_where_asked_and_is_the_same_again(deqcli, results):
+    assert deqcli("report", "--out", "new/page.html").code == 0
+    first = Path("new/page.html").read_bytes()
+    assert deqcli("report", "--out", "new/page.html").code == 0
+    assert Path("new/page.html").read_bytes() == first
+
+
+def test_empty_folder_says_what_to_run(deqcli):
+    Path("results").mkdir()
+    done = deqcli("report")
+    assert done.code == 2
+    assert "deqcli reproduce all --quick" in done.err
+    assert not Path("results/report.html").exists()

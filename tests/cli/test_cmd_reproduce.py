@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from deqcli import presets
+
+TINY = """# ICML slides, Figure {number}: a test of reproduce. Left open: all.
+command = "match"
+act = "tanh"
+sigma-a2 = 0.1
+kernel = "ck"
+data = "gmm"
+n = 60
+p = 80
+"""
+MNIST = """# GEN, Figure 1: a test of missing data. Left open: all.
+command = "match"
+act = "relu"
+data = "mnist"
+n = 10
+"""
+
+
+@pytest.fixture
+def three(tmp_path_factory, monkeypatch):
+    """Presets of the names that have quantities, but small; and a folder without data."""
+    root = tmp_path_factory.mktemp("presets")
+    (root / "icml").mkdir()
+    (root / "gen").mkdir()
+    (root / "icml" / "h-tanh.toml").write_text(TINY.format(number=1))
+    (root / "icml" / "l-relu.toml").write_text(TINY.format(number=2).replace("0.1", "0.05"))
+    (root / "gen" / "figure-1.toml").write_text(MNIST)
+    monkeypatch.setattr(presets, "folder", lambda: root)
+    monkeypatch.setenv("DEQCLI_DATA_DIR", str(root / "no-data"))
+    return root
+
+
+def test_runs_resumes_and_sums_up(deqcli, three):
+    done = deqcli("reproduce", "icml/h-tanh", "icml/l-relu", "--quick", "-j", "1")
+    assert done.code == 0, done.err
+    assert done.out.split()[-2:] == ["results/quick/summary.csv", "results/quick/summary.md"]
+    assert "[2/2] icml/l-relu" in done.err
+    table = pd.read_csv("results/quick/summary.csv")
+    assert len(table) == 4
+    assert (table["spread"] > 0).all()
+    record = json.loads(Path("results/quick/icml-h-tanh.json").read_text())
+    # Recorded as if it had been typed, so that it can be.
+    assert record["command"].startswith("deqcli match --act tanh --sigma-a2 0.1")
+    written = Path("results/quick/icml-h-tanh.csv").read_bytes()
+    again = deqcli("reproduce", "icml/h-tanh", "--quick", "-j", "1")
+    assert again.code == 0
+    assert "already done" in again.err
+    assert "two more seeds" not in again.err
+    assert len(pd.read_csv("results/quick/summary.csv")) == 4
+    typed = shlex.split(record["command"])[1:]
+    assert deqcli(*typed, "--force", "-j", "1").code == 0
+    assert Path("results/quick/icml-h-tanh.csv").read_bytes() == written
+
+
+def test_sizes_have_their_folders(deqcli, three):
+    assert deqcli("-q", "reproduce", "icml/h-tanh", "-j", "1").code == 0
+    assert Path("results/icml-h-tanh.csv").exists()
+    assert deqcli("-q", "reproduce", "icml/h-tanh", "--paper", "-j", "1").code == 0
+    assert Path("results/paper/icml-h-tanh.csv").exists()
+
+
+def test_missing_data_is_skipped_with_its_reason(deqcli, three):
+    done = deqcli("-q", "reproduce", "gen/figure-1", "icml/h-tanh", "-j", "1")
+    assert done.code == 3
+    assert "gen/figure-1: skipped: mnist is incomplete" in done.err
+    assert Path("results/icml-h-tanh.csv").exists()
+    table = pd.read_csv("results/summary.csv")
+    assert table.loc[table["preset"] == "gen/figure-1", "verdict"].tolist() == ["skipped"]
+    lenient = deqcli("-q", "reproduce", "gen/figure-1", "--skip-missing")
+    assert lenient.code == 0
+
+
+def test_check_passes_and_names_what_differs(deqcli, three):
+    assert deqcli("-q", "reproduce", "icml/h-tanh", "-j", "1").code == 0
+    before = {path.name: path.read_bytes() for path in Path("results").iterdir()}
+    done = deqcli("-q", "reproduce", "icml/h-tanh", "--check", "-j", "1")
+    assert done.code == 0, done.err
+    assert "as committed" in done.err
+    path = Path("results/icml-h-tanh.csv")
+    table = pd.read_csv(path)
+    last = table.index[table["kind"] == "eigenvalue"][-1]
+    table.loc[last, "value"] += 0.01
+    table.to_csv(path, index=False)
+    done = deqcli("-q", "reproduce", "icml/h-tanh", "--check", "--fresh", "fresh", "-j", "1")
+    assert done.code == 3
+    assert f"differs: icml-h-tanh.csv, column value: row {last} is" in done.err
+    assert "off by 0.01" in done.err
+    assert Path("fresh/icml-h-tanh.csv").exists()
+    path.write_bytes(before["icml-h-tanh.csv"])
+    assert {path.name: path.read_bytes() for path in Path("results").iterdir()} == before
+
+
+def test_check_without_committed_tables_says_so(deqcli, three):
+    done = deqcli("-q", "reproduce", "icml/h-tanh", "--check", "-j", "1")
+    assert done.code == 3
+    assert "no committed file" in done.err
+    assert not Path("results").exists()
+
+
+def test_dry_run_prints_commands_that_can_be_typed(deqcli):
+    done = deqcli("reproduce", "all", "--quick", "--dry-run")
+    assert done.code == 0
+    lines = done.out.splitlines()
+    assert len(lines) == len(presets.names())
+    assert any("--realizations 40" in line for line in lines)
+    assert not Path("results").exists()
+
+
+def test_results_of_other_settings_are_not_overwritten(deqcli, three):
+    assert deqcli("-q", "reproduce", "icml/h-tanh", "-j", "1").code == 0
+    path = three / "icml" / "h-tanh.toml"
+    path.write_text(path.read_text().replace("n = 60", "n = 50"))
+    done = deqcli("-q", "reproduce", "icml/h-tanh", "-j", "1")
+    assert done.code == 3
+    assert "n is 60 there and 50 here" in done.err
+    assert deqcli("-q", "reproduce", "icml/h-tanh", "-j", "1", "--force").code == 0
+
+
+def test_one_that_breaks_does_not_cost_the_others(deqcli, three, monkeypatch):
+    from deqcli.studies import match
+
+    whole = match.task
+
+    def breaks(spec, *rest):
+        if spec["sigma_a2"] == 0.05:
+            raise ZeroDivisionError("a mistake of ours")
+        return whole(spec, *rest)
+
+    monkeypatch.setattr(match, "task", breaks)
+    done = deqcli("reproduce", "icml/l-relu", "icml/h-tanh", "-j", "1")
+    assert done.code == 3
+    assert "icml/l-relu: failed: ZeroDivisionError: a mistake of ours" in done.err
+    assert Path("results/icml-h-tanh.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [(("iclr/figure-9",), "There is no preset"), (("all", "--fresh", "x"), "--fresh goes with")],
+)
+def test_bad_usage(deqcli, arguments, part):
+    done = deqcli("reproduce", *arguments)
+    assert done.code == 2
+    assert part in done.err
+
+
+def test_preset_with_an_unknown_key_is_refused(deqcli, three):
+    (three / "icml" / "h-tanh.toml").write_text(TINY.format(number=1) + "wigth = 3\n")
+    done = deqcli("reproduce", "all")
+    assert done.code == 2
+    assert "unknown key 'wigth'" in done.err

@@ -1,0 +1,98 @@
+"""Gaussian mixtures and the sphere: the drawn samples have the moments they should."""
+
+import numpy as np
+import pytest
+
+import deqcli
+from deqcli.data.mixture import GaussianMixture, balanced_counts, sphere, toeplitz
+from deqcli.errors import DataError, InputError
+
+
+def test_the_mixture_of_the_papers():
+    mix = GaussianMixture.papers(p=100)
+    assert mix.means.shape == (2, 100)
+    assert mix.means[0, 0] == mix.means[1, 8] == 8.0
+    assert np.count_nonzero(mix.means) == 2
+    assert [float(c) for c in mix.covariances] == pytest.approx([1.0, 1.8])
+    three = GaussianMixture.papers(p=25, classes=3, mean_norm=2.0, spread=1.0)
+    assert three.means[2, 16] == 2.0
+    assert float(three.covariances[2]) == pytest.approx(1.4)
+    assert float(GaussianMixture.papers(4, classes=1).covariances[0]) == 1.0
+
+
+@pytest.mark.parametrize("kind", ["scalar", "diagonal", "full"])
+def test_samples_have_the_mean_and_covariance_asked_for(kind):
+    p, n = 5, 60_000
+    covariance = {
+        "scalar": 2.0,
+        "diagonal": np.array([0.5, 1.0, 2.0, 3.0, 0.1]),
+        "full": toeplitz(p, -0.6) * 1.5,
+    }[kind]
+    mix = GaussianMixture([np.arange(p)], [covariance])
+    X = mix.sample(n, np.random.default_rng(0)).X * np.sqrt(p)
+    exact = np.asarray(covariance, float)
+    exact = exact * np.eye(p) if exact.ndim == 0 else np.diag(exact) if exact.ndim == 1 else exact
+    # Six standard errors: sqrt(C_ii C_jj (1 + rho^2)/n) for a covariance.
+    error = 6 * np.sqrt(2 * np.outer(np.diag(exact), np.diag(exact)) / n)
+    assert np.all(np.abs(np.cov(X.T) - exact) < error)
+    assert np.all(np.abs(X.mean(axis=0) - np.arange(p)) < 6 * np.sqrt(np.diag(exact) / n))
+
+
+def test_sizes_of_classes():
+    mix = GaussianMixture.papers(30, classes=3)
+    rng = np.random.default_rng(0)
+    assert np.bincount(mix.sample(10, rng).y).tolist() == [4, 3, 3]
+    assert np.bincount(mix.sample(10, rng, counts=np.array([5, 3, 2])).y).tolist() == [5, 3, 2]
+    assert balanced_counts(7, 2).tolist() == [4, 3]
+    data = mix.sample(9, rng)
+    assert (data.n_classes, data.n_samples, data.classes) == (3, 9, ("1", "2", "3"))
+
+
+def test_the_same_generator_gives_the_same_samples():
+    mix = GaussianMixture.papers(20)
+    a, b = (mix.sample(8, np.random.default_rng(3)).X for _ in range(2))
+    np.testing.assert_array_equal(a, b)
+
+
+def test_the_sphere_is_uniform():
+    X = sphere(4000, 6, np.random.default_rng(1)).X
+    np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1, atol=1e-14)
+    np.testing.assert_allclose(X.T @ X / 4000, np.eye(6) / 6, atol=0.015)
+    assert np.abs(X.mean(axis=0)).max() < 0.03
+
+
+@pytest.mark.parametrize(
+    ("means", "covariances", "said"),
+    [
+        (np.zeros((2, 4)), [1.0], "2 means but 1 covariances"),
+        (np.zeros((1, 4)), [np.ones(3)], r"shape \(3,\)"),
+        (np.zeros((1, 4)), [np.ones((4, 3))], r"shape \(4, 3\)"),
+        (np.zeros((1, 4)), [-1.0], "positive definite"),
+        (np.zeros((1, 4)), [np.array([1.0, 1.0, 0.0, 1.0])], "positive definite"),
+        (np.zeros((1, 2)), [np.array([[1.0, 2.0], [2.0, 1.0]])], "positive definite"),
+        (np.zeros((1, 2)), [np.array([[1.0, 0.5], [0.2, 1.0]])], "symmetric"),
+        (np.zeros((1, 4)), [np.nan], "finite"),
+        (np.full((1, 4), np.inf), [1.0], "means must be finite"),
+    ],
+)
+def test_bad_mixtures(means, covariances, said):
+    with pytest.raises(DataError, match=said):
+        GaussianMixture(means, covariances)
+
+
+def test_bad_requests():
+    rng = np.random.default_rng(0)
+    mix = GaussianMixture.papers(30, classes=3)
+    with pytest.raises(InputError, match="n = 2 is too small for 3 classes"):
+        mix.sample(2, rng)
+    with pytest.raises(InputError, match="counts"):
+        mix.sample(10, rng, counts=np.array([5, 5, 5]))
+    with pytest.raises(InputError, match="p = 8 is too small"):
+        GaussianMixture.papers(8)
+    with pytest.raises(InputError, match=r"\(-1, 1\)"):
+        toeplitz(4, 1.0)
+    with pytest.raises(InputError, match="at least 2 points"):
+        sphere(1, 5, rng)
+    with pytest.raises(InputError, match="2 dimensions"):
+        sphere(5, 1, rng)
+    assert deqcli.sphere is sphere
