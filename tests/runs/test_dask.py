@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import threading
+from pathlib import Path
 
 import pytest
 from toy_study import make_task
@@ -121,3 +122,15 @@ def test_nobody_at_the_address(tmp_path, monkeypatch):
             execute(make_task(), out=tmp_path, scheduler=address)
     with pytest.raises(InputError, match="--scheduler"):
         execute(make_task(), out=tmp_path, scheduler="nonsense://x")
+
+
+def test_a_spectrum_on_a_cluster_gives_local_bytes(cluster, tmp_path, monkeypatch, capfd):
+    """The same through the command line: two workers, then two local processes."""
+    from deqcli.cli import run
+
+    monkeypatch.chdir(tmp_path)
+    small = ["spectrum", "--n", "60", "--p", "80", "--realizations", "45", "--width", "50"]
+    assert run([*small, "--name", "dask", "--scheduler", cluster[0]]) == 0, capfd.readouterr().err
+    assert run([*small, "--name", "local", "-j", "2"]) == 0, capfd.readouterr().err
+    one, other = (Path("results") / f"{name}.csv" for name in ("dask", "local"))
+    assert one.read_bytes() == other.read_bytes()
