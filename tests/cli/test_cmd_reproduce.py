@@ -40,6 +40,7 @@ def three(tmp_path_factory, monkeypatch):
     return root
 
 
+@pytest.mark.slow
 def test_runs_resumes_and_sums_up(deqcli, three):
     done = deqcli("reproduce", "icml/h-tanh", "icml/l-relu", "--quick", "-j", "1")
     assert done.code == 0, done.err
@@ -62,6 +63,7 @@ def test_runs_resumes_and_sums_up(deqcli, three):
     assert Path("results/quick/icml-h-tanh.csv").read_bytes() == written
 
 
+@pytest.mark.slow
 def test_sizes_have_their_folders(deqcli, three):
     assert deqcli("-q", "reproduce", "icml/h-tanh", "-j", "1").code == 0
     assert Path("results/icml-h-tanh.csv").exists()
@@ -80,6 +82,7 @@ def test_missing_data_is_skipped_with_its_reason(deqcli, three):
     assert lenient.code == 0
 
 
+@pytest.mark.slow
 def test_check_passes_and_names_what_differs(deqcli, three):
     assert deqcli("-q", "reproduce", "icml/h-tanh", "-j", "1").code == 0
     before = {path.name: path.read_bytes() for path in Path("results").iterdir()}
@@ -116,6 +119,7 @@ def test_dry_run_prints_commands_that_can_be_typed(deqcli):
     assert not Path("results").exists()
 
 
+@pytest.mark.slow
 def test_results_of_other_settings_are_not_overwritten(deqcli, three):
     assert deqcli("-q", "reproduce", "icml/h-tanh", "-j", "1").code == 0
     path = three / "icml" / "h-tanh.toml"
