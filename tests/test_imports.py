@@ -21,6 +21,7 @@ THEORY = {
 }  # fmt: skip
 LEARNING = {"classify", "training", "flow"}
 PLUMBING = {"runs", "figures"}
+REPRODUCTION = {"presets", "reproduction", "report"}
 #: Layer -> what its modules may import from the project.
 ALLOWED = {
     "foundation": FOUNDATION,
@@ -30,6 +31,7 @@ ALLOWED = {
     "runs": {"runs", "errors", "_version"},
     "figures": {"figures", "errors"},
     "bench": FOUNDATION | THEORY | LEARNING | {"data", "bench", "runs"},
+    "reproduction": REPRODUCTION | {"data", "runs", "errors", "_version"},
     "studies": FOUNDATION | THEORY | LEARNING | PLUMBING | {"data", "studies"},
 }
 
@@ -38,6 +40,8 @@ def layer(path: Path) -> str:
     top = path.relative_to(ROOT).parts[0].removesuffix(".py")
     if top in FOUNDATION:
         return "foundation"
+    if top in REPRODUCTION:
+        return "reproduction"
     if top in LEARNING:
         return "learning"
     return "theory" if top in THEORY else top

@@ -83,7 +83,7 @@ def results(tmp_path_factory) -> Path:
     names = ("preset", "quantity", "paper", "ours", "spread", "verdict", "note")
     table = pd.DataFrame(rows, columns=list(names))
     table["figure"] = [presets.load(name).title for name in table["preset"]]
-    table = table.assign(cut=None, command="deqcli", spec_hash="b" * 64)
+    table = table.assign(cut=["n p", None, None, None], command="deqcli", spec_hash="b" * 64)
     table[list(summary.COLUMNS)].to_csv(out / "summary.csv", index=False)
     return out
 
@@ -135,6 +135,7 @@ def test_pictures_are_inside(page, results):
 def test_page_has_captions_verdicts_commands_and_provenance(page):
     preset = presets.load("iclr/figure-1-left")
     assert preset.about[:40] in page
+    assert page.count("This run is smaller than that: n, p.") == 1
     assert "0.0828 ± 0.002" in page
     assert '<span class="verdict differs">differs</span>' in page
     assert "The width is open." in page

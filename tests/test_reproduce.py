@@ -17,7 +17,8 @@ from deqcli.reproduction.verdicts import Claim, Measured, Printed, Quantity, Run
 
 
 def judge(paper, value, spread=None, cut=()):
-    return verdict(Quantity("q", lambda run: Measured(0.0), paper), Measured(value, spread), cut)
+    quantity = Quantity("q", lambda run: Measured(0.0), paper, needs=("n", "p"))
+    return verdict(quantity, Measured(value, spread), cut)
 
 
 @pytest.mark.parametrize(
@@ -47,11 +48,19 @@ def test_claims(value, spread, expected):
     assert judge(Claim("steep", most=-0.45), value, spread) == expected
 
 
-def test_printed_numbers_are_not_compared_with_smaller_runs():
+def test_nothing_is_compared_with_a_run_too_small_for_it():
     assert judge(Printed("0.12"), 0.12, cut=("n",)) == "not compared: smaller run"
     assert judge(Printed("0.12"), 0.12, cut=("trials",)) == "agrees"
-    assert judge(Claim("small", most=1.0), 0.5, cut=("n",)) == "agrees"
+    assert judge(Claim("small", most=1.0), 0.5, cut=("n",)) == "not compared: smaller run"
+    assert judge(Claim("small", most=1.0), 0.5, cut=("trials",)) == "agrees"
     assert judge(None, 0.5, cut=("n",)) == "paper does not say"
+
+
+def test_every_printed_number_needs_its_size():
+    for quantities in QUANTITIES.values():
+        for quantity in quantities:
+            if isinstance(quantity.paper, Printed):
+                assert {"n", "p"} <= set(quantity.needs), quantity.name
 
 
 def test_slopes_and_their_spread_are_those_of_the_trials():

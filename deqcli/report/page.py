@@ -164,9 +164,13 @@ def _figure(name: str, run: Run, out: Path, table: pd.DataFrame) -> str:
     anchor = _anchor(name)
     mine = [row for row in _records(table) if row["preset"] == name]
     numbers = _table(("quantity", "paper", "ours", "verdict"), map(_numbers, mine)) if mine else ""
+    caption = _greek(preset.about)
+    cut = summary.text(mine[0]["cut"]).split() if mine else []
+    if cut:
+        caption += f" This run is smaller than that: {', '.join(cut)}."
     return (
         f'<article id="{anchor}"><h3><a href="#{anchor}">{escape(preset.title)}</a></h3>\n'
-        f"{_image(out / f'{preset.stem}.png', preset.title, _greek(preset.about))}\n{numbers}\n"
+        f"{_image(out / f'{preset.stem}.png', preset.title, caption)}\n{numbers}\n"
         f"<pre><code>{escape(run.record['command'])}</code></pre>\n{_provenance(run)}</article>"
     )
 

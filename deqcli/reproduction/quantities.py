@@ -10,6 +10,7 @@ import pandas as pd
 
 from deqcli.reproduction.verdicts import Claim, Measured, Printed, Quantity, Run, standard_error
 
+_SIZE = ("n", "p")
 _WIDTH = "The width of the networks, solver and seed are open."
 _SCALE = "The distance grows with the scale of the images, which is open."
 _LAYERS = "The paper's twin has one layer, which cannot match ReLU; ours has two and is far closer."
@@ -98,11 +99,11 @@ def _spectrum(printed: str, note: str) -> tuple[Quantity, ...]:
             partial(_distance, source="monte_carlo"),
             Printed(printed),
             note,
-            needs=("n", "p", "realizations"),
+            needs=(*_SIZE, "realizations"),
             # What the data's fluctuation does shows in the exact kernel, in a second.
             over_seeds=exact,
         ),
-        Quantity("‖G* − Ḡ‖, exact kernel", exact, Printed(printed), note),
+        Quantity("‖G* − Ḡ‖, exact kernel", exact, Printed(printed), note, needs=_SIZE),
     )
 
 
@@ -115,7 +116,7 @@ def _match(deq: str, twin: str, printed: str | None = None, note: str = "") -> t
     ]
     if printed is not None:
         measure = partial(_matched, key="matched_distance")
-        found.insert(0, Quantity(f"‖{deq} − {twin}‖, twin", measure, Printed(printed), note))
+        found.insert(0, Quantity(f"‖{deq} − {twin}‖, twin", measure, Printed(printed), note, _SIZE))
     return tuple(found)
 
 
@@ -124,7 +125,7 @@ _TRAINED = (
     Quantity("DEQ − twin at the largest width, points", partial(_gap, net="matched")),
     Quantity("DEQ − plain at the largest width, points", partial(_gap, net="plain")),
     Quantity("|DEQ − plain| − |DEQ − twin|, points", _advantage,
-             Claim("> 0: only the twin follows", least=0.0)),
+             Claim("> 0: only the twin follows", least=0.0), needs=("train-size", "epochs")),
 )  # fmt: skip
 
 _ERRATA = {
@@ -157,10 +158,10 @@ QUANTITIES: dict[str, tuple[Quantity, ...]] = {
                  Claim("decreases to 0", most=0.0)),
         Quantity("training loss at the end, narrowest / widest",
                  partial(_narrow_over_wide, key="train_loss"),
-                 Claim("> 1: wider is faster", least=1.0)),
+                 Claim("> 1: wider is faster", least=1.0), needs=("n",)),
         Quantity("test loss at the end, narrowest / widest",
                  partial(_narrow_over_wide, key="test_loss"),
-                 Claim("> 1: wider is better", least=1.0)),
+                 Claim("> 1: wider is better", least=1.0), needs=("n",)),
         Quantity("test error at the end, widest", partial(_flow, key="test_error", width=max)),
         Quantity("largest ‖γA(k)‖, widest", partial(_flow, key="norm_largest", width=max),
                  Claim("stays below 1", most=1.0)),

@@ -3,10 +3,10 @@
 The rule, with ``spread`` the standard error over trials (or, where a run is one draw of the data,
 the standard deviation over three seeds; 0 where nothing is random):
 
-* a printed number agrees if ours is within half a unit of its last digit plus two spreads; it is
-  not compared with a run that was cut in size;
+* a printed number agrees if ours is within half a unit of its last digit plus two spreads;
 * a claim that bounds a number agrees if ours keeps the bound, differs if not, and is undecided
-  where two spreads reach across the bound.
+  where two spreads reach across the bound;
+* neither is compared with a run that was cut in what the number depends on (``needs``).
 
 Nothing else counts: no agreement by order of magnitude.
 """
@@ -26,10 +26,10 @@ SILENT, CUT = "paper does not say", "not compared: smaller run"
 
 RULE = (
     "The rule. A printed number agrees if ours is within half a unit of its last digit plus two "
-    "spreads; it is not compared with a smaller run. A claim agrees if ours keeps its bound, "
-    "differs if not, and is undecided where two spreads reach across the bound. The spread is the "
-    "standard error over trials, or the standard deviation over three seeds where a run is one "
-    "draw of the data; there is none where nothing is random."
+    "spreads. A claim agrees if ours keeps its bound, differs if not, and is undecided where two "
+    "spreads reach across the bound. What depends on the size is not compared with a smaller run. "
+    "The spread is the standard error over trials, or the standard deviation over three seeds "
+    "where a run is one draw of the data; there is none where nothing is random."
 )
 
 
@@ -118,7 +118,7 @@ class Quantity:
     note : str
         Why they may differ.
     needs : tuple of str
-        Options that must not have been cut for a comparison with a printed number.
+        Options that must not have been cut for a comparison with the paper.
     over_seeds : callable, optional
         Taken from runs of several seeds for the spread, where it is not ``measure`` itself.
     """
@@ -127,7 +127,7 @@ class Quantity:
     measure: Callable[[Run], Measured]
     paper: Printed | Claim | None = None
     note: str = ""
-    needs: tuple[str, ...] = ("n", "p")
+    needs: tuple[str, ...] = ()
     over_seeds: Callable[[Run], Measured] | None = None
 
 
@@ -153,7 +153,7 @@ def verdict(quantity: Quantity, measured: Measured, cut: tuple[str, ...] = ()) -
     paper = quantity.paper
     if paper is None:
         return SILENT
-    if isinstance(paper, Printed) and set(quantity.needs) & set(cut):
+    if set(quantity.needs) & set(cut):
         return CUT
     return paper.judge(measured)
 
