@@ -96,3 +96,14 @@ def training(
 
     table = measure(widths, acts, batch=batch, tolerance=tolerance, repeats=repeats)
     _report(table, out / "bench-training.csv")
+
+
+@command.command("match")
+@click.option("--act", "acts", type=Activations(), default="tanh,relu,swish,gelu,cos,abs",
+              help="Activations, separated by commas.")  # fmt: skip
+@_out
+def match(acts: tuple[str, ...], out: Path) -> None:
+    """Seconds of one match on one core, with its family and worst residual."""
+    from deqcli.bench.match import measure
+
+    _report(measure(acts), out / "bench-match.csv")

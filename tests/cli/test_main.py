@@ -114,3 +114,10 @@ def test_bench_monte_carlo_prints_ratios(deqcli):
                   "relu", "--repeats", "1")  # fmt: skip
     assert done.code == 0
     assert "share_of_products" in done.out
+
+
+def test_bench_match_names_the_twins(deqcli):
+    done = deqcli("bench", "match", "--act", "tanh,relu")
+    assert done.code == 0
+    assert "htanh" in done.out
+    assert "lrelu" in done.out
