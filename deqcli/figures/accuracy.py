@@ -106,7 +106,7 @@ def _draw_accuracy(axes: Axes, table: pd.DataFrame, dataset: str) -> None:
             if len(value):
                 axes.axhline(float(value.iloc[0]), color=_COLORS[net], ls=dashes, lw=0.8, zorder=0)
     trials = int(last.groupby(["net", "width"]).size().max()) if len(last) else 0
-    axes.set_title(f"{dataset}: mean and range of {trials} trial(s)")
+    axes.set_title(f"{dataset}: {trials} trial(s), range")
     axes.set_ylabel("test accuracy")
 
 
@@ -124,7 +124,7 @@ def _draw_gaps(axes: Axes, table: pd.DataFrame) -> None:
             color=_COLORS[net], mfc="none", capsize=2,
         )  # fmt: skip
     axes.set_ylabel("percentage points")
-    axes.set_title("DEQ minus the others: mean, standard error")
+    axes.set_title("DEQ minus the others, standard error")
 
 
 def _draw_times(axes: Axes, table: pd.DataFrame) -> None:
