@@ -23,13 +23,10 @@ class Classification:
     Attributes
     ----------
     train_accuracy, test_accuracy : float
-    ridge : float
-        What was added to the diagonal, in units of its mean.
     """
 
     train_accuracy: float
     test_accuracy: float
-    ridge: float
 
 
 def classify(
@@ -73,8 +70,7 @@ def classify(
             f"kernels of shape {kernel.shape} and {test_kernel.shape} do not fit {len(labels)} "
             f"training and {len(test_labels)} test labels."
         )
-    if not (np.isfinite(ridge) and ridge >= 0):
-        raise InputError(f"--ridge must be a number of at least 0, not {ridge:g}.")
+    check_ridge(ridge)
     classes = int(labels.max()) + 1
     targets = np.eye(classes)[labels] - 1 / classes
     shift = ridge * float(np.mean(np.diagonal(kernel)))
@@ -89,9 +85,13 @@ def classify(
         ) from None
     # K alpha = J - shift alpha: the matrix itself is gone.
     fitted = targets - shift * weights
-    return Classification(
-        _accuracy(fitted, labels), _accuracy(test_kernel @ weights, test_labels), float(ridge)
-    )
+    return Classification(_accuracy(fitted, labels), _accuracy(test_kernel @ weights, test_labels))
+
+
+def check_ridge(ridge: float) -> None:
+    """Raise unless the ridge is a number that makes a kernel no worse."""
+    if not (np.isfinite(ridge) and ridge >= 0):
+        raise InputError(f"--ridge must be a number of at least 0, not {ridge:g}.")
 
 
 def _accuracy(outputs: Array, labels: NDArray[np.int64]) -> float:

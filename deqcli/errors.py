@@ -6,6 +6,10 @@ points, 130 interrupted.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class DeqcliError(Exception):
     """Base of all errors raised on purpose; the message is one sentence for a person."""
@@ -47,3 +51,11 @@ class RunConflictError(RunError):
 
 class OutsidePapersRangeWarning(UserWarning):
     """``sigma_a2`` is legal but at or above ``1/(4 L^2)``, where the papers prove nothing."""
+
+
+@contextmanager
+def warned_before() -> Iterator[None]:
+    """Keep that warning quiet where it was given when the command line was read."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutsidePapersRangeWarning)
+        yield

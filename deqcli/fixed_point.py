@@ -27,6 +27,8 @@ _PATIENCE = 50
 _CAUTION = 1.5
 #: Anderson coefficients beyond this come from a system that says nothing.
 _WILD = 1e4
+#: How many iterates Anderson mixes unless told otherwise.
+ANDERSON_MEMORY = 5
 
 
 class Status(enum.StrEnum):
@@ -161,7 +163,7 @@ def anderson(
     tolerance: float = 1e-6,
     max_iterations: int = 500,
     *,
-    memory: int = 5,
+    memory: int = ANDERSON_MEMORY,
     regularisation: float = 1e-8,
 ) -> FixedPoint:
     r"""Iterate :math:`z \leftarrow \sum_k \alpha_k f(z_k)` over the last ``memory`` iterates.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from deqcli.activations import activation
-from deqcli.errors import OutsidePapersRangeWarning
+from deqcli.errors import warned_before
 from deqcli.matching import plain_network
 from deqcli.training import EquilibriumNetwork, ExplicitNetwork, Network
 from deqcli.training.base import cross_entropy
@@ -65,8 +64,7 @@ def measure(
         for width in widths:
             for name in activations:
                 act = activation(name)
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", OutsidePapersRangeWarning)
+                with warned_before():
                     deq = EquilibriumNetwork(
                         act.centred(sigma_a2, 1 - sigma_a2, 1.0),
                         sigma_a2,
@@ -124,8 +122,8 @@ def _products(
         shapes = [*ends, (m, b, m), *[(m, m, b)] * rest, *[(m, started, b)] * (2 * (started > 0))]
     else:
         shapes = [*ends, (m, m, b), (m, m, b), (m, b, m)]
-    made: dict[Shape, Callable[[], Array]] = {}
-    return [made.setdefault(shape, _product(*shape)) for shape in shapes]
+    made = {shape: _product(*shape) for shape in set(shapes)}
+    return [made[shape] for shape in shapes]
 
 
 def _product(rows: int, inner: int, columns: int) -> Callable[[], Array]:

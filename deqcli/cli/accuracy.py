@@ -15,17 +15,18 @@ Examples:
   deqcli accuracy
   deqcli accuracy --data fashion-mnist --limit
   deqcli accuracy --data gmm --classes 3 --act tanh --widths 32,128,512
-  deqcli accuracy --data my-samples.npz --train-size 2000 --nets deq,matched
+  deqcli accuracy --data my-samples.npz --nets deq,matched
 """)  # fmt: skip
 @options.act("relu")
 @options.variances(sigma_a2=0.2)
 @options.data_source
 @click.option("--p", type=click.IntRange(2), default=None,
               help="Dimension of drawn samples.  [default: 1000]")  # fmt: skip
-@click.option("--train-size", type=click.IntRange(0), default=5000,
-              help="Training samples, the same number of each class; 0: all.")  # fmt: skip
-@click.option("--test-size", type=click.IntRange(0), default=4000,
-              help="Test samples; 0: all.")  # fmt: skip
+@click.option("--train-size", type=click.IntRange(0), default=None,
+              help="Training samples, the same number of each class; 0: all.  [default: 5000; of "
+              "your file, all the rest]")  # fmt: skip
+@click.option("--test-size", type=click.IntRange(0), default=None,
+              help="Test samples; 0: all.  [default: 4000; of your file, a fifth]")  # fmt: skip
 @click.option("--widths", type=Commas(int), default="32,64,128,256,512,1024",
               help="Neurons of each layer, separated by commas (the papers: to 8192).")  # fmt: skip
 @click.option("--nets", type=Commas(choices=("deq", "matched", "plain")),
@@ -52,7 +53,7 @@ Examples:
 @click.option("--tol", "tolerance", type=float, default=1e-3, help="Its relative residual.")
 @click.option("--limit", is_flag=True,
               help="Add each network's limit of infinite width: ridge regression with its exact "
-              "CK and NTK. Takes 8 train-size (train-size + test-size) bytes.")  # fmt: skip
+              "CK and NTK. Takes 16 train-size (train-size + test-size) bytes.")  # fmt: skip
 @click.option("--ridge", type=float, default=1e-3,
               help="Ridge of --limit, in units of the kernel's mean diagonal.")  # fmt: skip
 @options.seed
@@ -73,8 +74,8 @@ def command(
     select: str,
     preprocess: str,
     data_dir: str | None,
-    train_size: int,
-    test_size: int,
+    train_size: int | None,
+    test_size: int | None,
     widths: tuple[int, ...],
     nets: tuple[str, ...],
     matched: str,
@@ -106,6 +107,9 @@ def command(
     from deqcli.studies import accuracy, inputs
     from deqcli.training import Settings
 
+    own = inputs.is_file(data)
+    if train_size is None:
+        train_size = 0 if own else 5000
     spec = accuracy.resolve(
         act=act,
         sigma_a2=sigma_a2,
@@ -123,8 +127,10 @@ def command(
         ridge=ridge,
         seed=seed,
         data=inputs.resolve(
-            data=data, n=train_size or None, p=p, classes=classes, mean_norm=mean_norm,
-            covariance=covariance, select=select, preprocess=preprocess, data_dir=data_dir,
+            # Of a file all samples are counted, a part of which is held out to test.
+            data=data, n=None if own else train_size or None, p=p, classes=classes,
+            mean_norm=mean_norm, covariance=covariance, select=select, preprocess=preprocess,
+            data_dir=data_dir,
         ),
     )  # fmt: skip
     result, found = run_task(ctx, accuracy.task(spec, formats, data_dir), **running)

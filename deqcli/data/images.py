@@ -22,6 +22,9 @@ from deqcli.data.readers import Samples, check_labels, read_cifar, read_idx, rea
 from deqcli.data.registry import Source, Split
 from deqcli.errors import DataError, InputError
 
+#: What the commands call the two numbers of samples.
+_TRAINING, _TEST = "--n (or --train-size)", "--test-size"
+
 
 def load(
     name: str | os.PathLike[str],
@@ -209,11 +212,11 @@ class _Classes:
 
 def _named(name: str, wish: _Wish, root: Path) -> list[_Part]:
     source, split = registry.find(name)
-    wanted: list[tuple[Split, int | None, str]] = [(split, wish.n, "n")]
+    wanted: list[tuple[Split, int | None, str]] = [(split, wish.n, _TRAINING)]
     if wish.n_test is not None:
         if split == "test":
-            raise InputError(f"{name} is the test half already; leave n_test out.")
-        wanted.append(("test", wish.n_test or None, "n_test"))
+            raise InputError(f"--data {name}: leave out ':test', which the test samples come from.")
+        wanted.append(("test", wish.n_test or None, _TEST))
     pick_classes(source.classes, wish.classes)  # a wrong class is told before files are read
     parts = []
     for half, n, what in wanted:
@@ -228,13 +231,15 @@ def _named(name: str, wish: _Wish, root: Path) -> list[_Part]:
 
 def _own(path: Path, wish: _Wish) -> list[_Part]:
     if wish.n is None and wish.n_test == 0:
-        raise InputError(f"{path} has no test half of its own: give n, or a number for n_test.")
+        raise InputError(
+            f"{path} has no test half of its own: {_TRAINING} or {_TEST} must be a number above 0."
+        )
     samples, sha256 = files.read(path)
     classes = _Classes(samples, wish)
     none = [0] * len(classes.sizes)
-    held = classes.share(wish.n_test, classes.sizes, "n_test") if wish.n_test else none
+    held = classes.share(wish.n_test, classes.sizes, _TEST) if wish.n_test else none
     rest = [size - test for size, test in zip(classes.sizes, held, strict=True)]
-    stops = classes.share(wish.n, rest, "n")
+    stops = classes.share(wish.n, rest, _TRAINING)
     how = "all" if wish.n is None and wish.n_test is None else wish.select
     common = {"files": {path.name: sha256}, "select": how}
     parts = [classes.part(none, stops, split="train", **common)]

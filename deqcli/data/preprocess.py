@@ -158,17 +158,19 @@ def balanced(n: int, available: Sequence[int], names: Sequence[str], what: str) 
 
     Examples
     --------
-    >>> balanced(5, [10, 10, 10], ["a", "b", "c"], "n")
+    >>> balanced(5, [10, 10, 10], ["a", "b", "c"], "--n")
     [2, 2, 1]
     """
     base, extra = divmod(n, len(available))
     counts = [base + (index < extra) for index in range(len(available))]
     if n < len(available):
-        raise DataError(f"{what} = {n} leaves some of {len(available)} classes without a sample.")
+        raise DataError(
+            f"{what} {n} leaves some of {len(available)} classes without a sample; raise it."
+        )
     if any(count > have for count, have in zip(counts, available, strict=True)):
         table = ", ".join(
             f"{count} of class {name} ({have} there)"
             for name, count, have in zip(names, counts, available, strict=True)
         )
-        raise DataError(f"{what} = {n} asks for more samples than there are: {table}.")
+        raise DataError(f"{what} {n} asks for more samples than there are: {table}; lower it.")
     return counts

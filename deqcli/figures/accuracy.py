@@ -14,7 +14,7 @@ from deqcli.figures.style import DEQ, MATCHED, PAGE, PLAIN, styled
 _COLORS = {"deq": DEQ, "matched": MATCHED, "plain": PLAIN}
 _LABELS = {"deq": "DEQ", "matched": "matched explicit", "plain": "plain explicit"}
 _MARKERS = {"deq": "o", "matched": "s", "plain": "^"}
-_LIMIT_STYLES = {"ck": (0, (1, 1.5)), "ntk": (0, (5, 2))}
+_LIMIT_STYLES = {"ck": (0.0, (1.0, 2.0)), "ntk": (0.0, (4.0, 8.0))}
 _NETS = tuple(_LABELS)
 
 
@@ -70,7 +70,7 @@ def draw(table: pd.DataFrame) -> Figure:
     table : DataFrame
         As ``deqcli accuracy`` writes it; tables of several data sets may be joined.
     """
-    datasets = list(dict.fromkeys(table["dataset"]))
+    datasets = list(dict.fromkeys(table["dataset"])) or ["nothing trained"]
     figure = Figure(figsize=(PAGE, 0.45 + 2.2 * len(datasets)), layout="constrained")
     grid = figure.subplots(len(datasets), 3, squeeze=False)
     for row, dataset in zip(grid, datasets, strict=True):
@@ -101,12 +101,14 @@ def _draw_accuracy(axes: Axes, table: pd.DataFrame, dataset: str) -> None:
             mfc="none",
         )  # fmt: skip
         axes.fill_between(mean.index, low, high, color=_COLORS[net], alpha=0.18, lw=0)
-        for kernel, dashes in _LIMIT_STYLES.items():
+        for kernel, (_, dashes) in _LIMIT_STYLES.items():
             value = table.loc[table["net"] == f"{net}-{kernel}-limit", "test_accuracy"]
             if len(value):
-                axes.axhline(float(value.iloc[0]), color=_COLORS[net], ls=dashes, lw=0.8, zorder=0)
+                # Each begins elsewhere in its dashes: equal limits show all their colours.
+                style = _NETS.index(net) * sum(dashes) / len(_NETS), dashes
+                axes.axhline(float(value.iloc[0]), color=_COLORS[net], ls=style, lw=0.8, zorder=0)
     trials = int(last.groupby(["net", "width"]).size().max()) if len(last) else 0
-    axes.set_title(f"{dataset}: {trials} trial(s), range")
+    axes.set_title(f"{dataset}: {trials} trials, range" if trials > 1 else dataset)
     axes.set_ylabel("test accuracy")
 
 

@@ -18,6 +18,7 @@ of two at which every network trains at every width on MNIST (at 8 the twin over
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from deqcli.activations import activation
-from deqcli.classify import classify
+from deqcli.classify import check_ridge, classify
 from deqcli.data.dataset import Dataset
 from deqcli.errors import InputError
 from deqcli.gaussian import check_existence
@@ -33,7 +34,7 @@ from deqcli.runs.seeds import stream
 from deqcli.runs.task import Assembled, Task
 from deqcli.studies import inputs
 from deqcli.training import Network, Settings, train
-from deqcli.training.loop import DONE, STOPPED
+from deqcli.training.loop import DONE, STOPPED, check_batch
 from deqcli.training.trio import MATCHES, NETS, Trio, trio
 
 Arrays = dict[str, NDArray[Any]]
@@ -48,6 +49,7 @@ COLUMNS = (
 #: Measured times: the only columns that differ when the same run is made again.
 TIMES = ("forward_seconds", "backward_seconds")
 LIMITS = ("ck", "ntk")
+TEST_SIZE = 4000
 
 
 def resolve(
@@ -60,7 +62,7 @@ def resolve(
     matched: str,
     settings: Settings,
     train_size: int,
-    test_size: int,
+    test_size: int | None,
     trials: int,
     solver: str,
     tolerance: float,
@@ -78,7 +80,8 @@ def resolve(
     settings : Settings
         Of the training.
     train_size, test_size : int
-        Samples; 0 for all there are (of a mixture 800, and as many to test).
+        Samples; 0 for all there are (of a mixture 800, and as many to test). By default 4000 to
+        test, and of one's own file a fifth.
     limit : bool
         Whether to add the infinite-width limits, by kernel regression with this ``ridge``.
     data : mapping
@@ -91,19 +94,24 @@ def resolve(
         if name not in NETS:
             raise InputError(f"--nets has {name!r}; give some of {', '.join(NETS)}.")
     if len(set(widths)) != len(widths) or min(widths, default=0) < 1:
-        raise InputError("--widths needs different numbers of at least 1.")
+        raise InputError(
+            f"--widths {','.join(map(str, widths))}: give different numbers of at least 1."
+        )
     if data["data"] == "sphere" or data["classes"] == 1:
-        raise InputError(f"--data {data['data']}: without two classes there is nothing to learn.")
+        raise _no_classes(data["data"])
+    check_ridge(ridge)
     if matched not in MATCHES:
         raise InputError(f"--match {matched!r}: choose from {', '.join(MATCHES)}.")
     if not 1e-6 <= tolerance < 1:
         raise InputError(
             f"--tol must lie between 1e-6 (single precision) and 1, not {tolerance:g}."
         )
+    if test_size is None:
+        test_size = max(2, data["samples"] // 5) if inputs.is_file(data["data"]) else TEST_SIZE
     spec = {
-        **data,
-        # Of one's own file the test samples are taken off first, so that "all" is not yet a number.
-        "n": (train_size or None) if data["data"] != "gmm" else data["n"],
+        **{key: value for key, value in data.items() if key != "samples"},
+        # All that the test samples leave, of which load_data knows the number.
+        "n": (train_size or None) if data["data"] != "gmm" else train_size or 800,
         "act": chosen.name,
         "sigma_a2": float(sigma_a2),
         "sigma_b2": float(sigma_b2),
@@ -141,8 +149,12 @@ def load_data(spec: Mapping[str, Any], data_dir: str | None = None) -> tuple[Dat
     )
     assert test is not None
     if data.n_classes < 2:
-        raise InputError(f"--data {spec['data']}: without two classes there is nothing to learn.")
+        raise _no_classes(spec["data"])
     return data, test
+
+
+def _no_classes(name: str) -> InputError:
+    return InputError(f"--data {name}: without two classes there is nothing to learn.")
 
 
 def choose(spec: Mapping[str, Any], data: Dataset) -> Trio:
@@ -160,10 +172,7 @@ def task(
     data, test = load_data(spec, data_dir)
     if "matched" in spec["nets"]:
         choose(spec, data).require_twin()
-    if spec["batch"] > data.n_samples:
-        raise InputError(
-            f"--batch {spec['batch']} is more than the {data.n_samples} training samples; lower it."
-        )
+    check_batch(spec["batch"], data.n_samples)
     points: dict[str, tuple[Any, ...]] = {
         key: (net, 0, 0, kernel, data_dir) for key, net, kernel in _limits(spec)
     }
@@ -172,8 +181,9 @@ def task(
             for trial in range(spec["trials"]):
                 points[_key(net, width, trial)] = (net, width, trial, "", data_dir)
     (n, p), q, m = data.X.shape, test.n_samples, max(spec["widths"])
-    kernels = 8 * n * (n + q) if spec["limit"] else 0
-    network = 8 * m * (2 * m + p) + 32 * m * spec["batch"]
+    # Twice the kernels themselves, for what finds and factorises them.
+    kernels = 16 * n * (n + q) if spec["limit"] else 0
+    network = 8 * m * (2 * m + p) + (80 if spec["solver"] == "anderson" else 20) * m * spec["batch"]
     return Task(
         study=STUDY,
         version=VERSION,
@@ -222,9 +232,10 @@ def run_point(
     network.draw(_streams(spec, network, net, width, trial))
     settings = Settings(**{name: spec[name] for name in Settings.__dataclass_fields__})
     order = stream(spec["seed"], STUDY, "order", trial)
-    columns = train(network, data, test, settings, order).arrays()
-    epochs = len(columns["status"])
-    return columns | {
+    history = train(network, data, test, settings, order)
+    epochs = len(history.status)
+    return history.arrays() | {
+        "failure": np.array(history.failure),
         "epoch": np.arange(epochs),
         "parameters": np.full(epochs, network.size),
         "peak_memory": np.full(epochs, network.nbytes),
@@ -246,16 +257,20 @@ def assemble(
     """Make the table, one row an epoch, and the gaps at each width for the record.
 
     A limit is a row whose net is ``<net>-<kernel>-limit``, width and epoch 0; a kernel classifier
-    has neither cross-entropy nor iterations, weights and times, and these cells are empty.
+    has neither cross-entropy nor iterations, weights and times, and these cells are empty. A
+    network that fails before any training has no row, and is named in the record.
     """
     from deqcli.figures.accuracy import gaps
 
-    parts = [
-        pd.DataFrame(load(_key(net, width, trial))).assign(net=net, width=width, seed=trial)
-        for net in spec["nets"]
-        for width in spec["widths"]
-        for trial in range(spec["trials"])
-    ]
+    parts: list[pd.DataFrame] = []
+    stopped: dict[str, str] = {}
+    for net, width, trial in product(spec["nets"], spec["widths"], range(spec["trials"])):
+        key = _key(net, width, trial)
+        columns = load(key)
+        end = str(columns.pop("failure")) or str(columns["status"][-1])
+        if end.startswith(STOPPED):
+            stopped[key] = end
+        parts.append(pd.DataFrame(columns).assign(net=net, width=width, seed=trial))
     for key, net, kernel in _limits(spec):
         row = pd.DataFrame(load(key)).assign(width=0, seed=0, epoch=0, status=DONE)
         parts.append(row.assign(net=f"{net}-{kernel}-limit"))
@@ -265,15 +280,11 @@ def assemble(
     table = table.reindex(columns=list(COLUMNS))
     data, _ = load_data(spec, data_dir)
     nets = choose(spec, data)
-    stopped = table[table["status"].str.startswith(STOPPED)]
     return Assembled(
         table,
         {
             "gaps": gaps(table).to_dict("records"),
-            "stopped": {
-                _key(row["net"], row["width"], row["seed"]): row["status"]
-                for _, row in stopped.iterrows()
-            },
+            "stopped": stopped,
             "projected_epochs": int((table["status"] == "projected").sum()),
             "twin": nets.twin.as_record(),
             "plain": [{"name": act.name, "shift": act.shift} for act in nets.plain],

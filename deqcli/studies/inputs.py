@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from deqcli.activations import Activation, activation
 from deqcli.data.dataset import Dataset
 from deqcli.data.mixture import GaussianMixture, sphere, toeplitz
 from deqcli.equivalents import Equivalent, equivalent
-from deqcli.errors import InputError, OutsidePapersRangeWarning
+from deqcli.errors import InputError, warned_before
 from deqcli.kernels.implicit import ImplicitKernels, implicit_kernels
 from deqcli.runs.seeds import stream
 from deqcli.scalars import ImplicitScalars, SphereScalars, implicit_scalars, sphere_scalars
@@ -65,6 +64,8 @@ def resolve(
     """
     if data == "gmm":
         count = _number_of_classes(classes)
+        if not math.isfinite(mean_norm):
+            raise InputError(f"--mean-norm {mean_norm:g}: give a finite number.")
         _mixture(p or 1000, count, mean_norm, covariance)
         return {
             "data": "gmm",
@@ -82,7 +83,7 @@ def resolve(
         raise InputError(f"--p {p}: the data {data!r} has its own dimension; leave --p out.")
     labels = [part.strip() for part in classes.split(",")] if classes else None
     spec = {"data": data, "n": n, "classes": labels, "select": select, "preprocess": preprocess}
-    if data.endswith((".npz", ".csv")):
+    if is_file(data):
         from deqcli.runs.files import sha256
 
         if not Path(data).is_file():
@@ -99,6 +100,11 @@ def resolve(
     found = load({**spec, "seed": 0}, data_dir=data_dir).data
     # "n" stays what was asked for: all samples of unequal classes are no balanced selection.
     return {**spec, "samples": found.n_samples, "p": int(found.X.shape[1])}
+
+
+def is_file(data: str) -> bool:
+    """Tell whether the name of data is that of a person's file."""
+    return data.endswith((".npz", ".csv"))
 
 
 def size(spec: Mapping[str, Any]) -> int:
@@ -156,14 +162,6 @@ def load(spec: Mapping[str, Any], *names: str | int, data_dir: str | None = None
         data_dir=data_dir,
     )
     return Inputs(data, estimate_statistics(data.X, data.y))
-
-
-@contextmanager
-def warned_before() -> Iterator[None]:
-    """Keep quiet what was said when the command line was read; every worker would repeat it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OutsidePapersRangeWarning)
-        yield
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from deqcli.activations import Activation
 from deqcli.errors import InputError
-from deqcli.fixed_point import Outcome, anderson, gauss_seidel
+from deqcli.fixed_point import ANDERSON_MEMORY, Outcome, anderson, gauss_seidel
 from deqcli.gaussian import check_existence
 from deqcli.training.base import Elementwise, Network, Progress
 from deqcli.training.contraction import Guard
@@ -97,6 +97,7 @@ class EquilibriumNetwork(Network):
         self.parameters = (self.inputs, self.hidden, self.readout)
         self._blocks = _blocks(width, solver)
         self._steps = 0
+        self._history = 0
         self._guard: Guard | None = None
 
     def draw(self, streams: Sequence[np.random.Generator]) -> None:
@@ -157,19 +158,22 @@ class EquilibriumNetwork(Network):
         return "projected" if self._guard.check() else ""
 
     @property
+    def nbytes(self) -> int:
+        """See :attr:`Network.nbytes`; with what Anderson mixes."""
+        return super().nbytes + self._history
+
+    @property
     def n_blocks(self) -> int:
         """How many blocks of neurons an iteration updates in turn."""
         return len(self._blocks)
-
-    @property
-    def norm(self) -> float:
-        r"""The last estimate of :math:`\|\sigma_aA/\sqrt m\|`."""
-        return self._guard.norm if self._guard is not None else 0.0
 
     def _solve(self, matrix: Array, finish: Finish, value: Array) -> Outcome:
         limits = self.tolerance, self.max_iterations
         if self.solver != "anderson":
             return gauss_seidel(matrix, finish, value, *limits, blocks=self._blocks, foretell=True)
+
+        # Images and residuals that are mixed, and five arrays of an iteration itself.
+        self._history = max(self._history, (2 * ANDERSON_MEMORY + 5) * value.nbytes)
 
         def step(rows: Array) -> Array:
             product = np.ascontiguousarray(matrix @ rows.T)

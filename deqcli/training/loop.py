@@ -80,6 +80,8 @@ class History:
     status : list of str
         ``done``, ``projected`` (the norm of A had to be clipped), or, on the last entry of a
         training that was cut short, ``stopped:`` and why.
+    failure : str
+        Why there are no entries, if there are none.
     """
 
     train_loss: list[float] = field(default_factory=list)
@@ -91,10 +93,12 @@ class History:
     iterations: list[float] = field(default_factory=list)
     residual: list[float] = field(default_factory=list)
     status: list[str] = field(default_factory=list)
+    failure: str = ""
 
     def arrays(self) -> dict[str, Array]:
         """Return the columns as arrays."""
-        return {name: np.array(values) for name, values in vars(self).items()}
+        lists = {name: values for name, values in vars(self).items() if name != "failure"}
+        return {name: np.array(values) for name, values in lists.items()}
 
     def add(self, train: _Tally, test: _Tally) -> None:
         """Append an epoch."""
@@ -134,7 +138,8 @@ def train(
 
     Batches are drawn anew every epoch without replacement; the last one may be smaller. Where a
     fixed point is not reached or the loss is not finite, training stops: the entries are those of
-    the epochs before, the last of them with the reason as its status. No entry is ever NaN.
+    the epochs before, the last of them with the reason as its status; before any training, there
+    are none, and ``failure`` has the reason. No entry is ever NaN.
 
     Parameters
     ----------
@@ -161,14 +166,19 @@ def train(
         raise DataError(
             f"the test samples have {test.X.shape[1]} features and the others {data.X.shape[1]}."
         )
-    if settings.batch > data.n_samples:
-        raise InputError(
-            f"--batch {settings.batch} is more than the {data.n_samples} training samples; lower "
-            "it or raise --train-size."
-        )
+    check_batch(settings.batch, data.n_samples)
     # What overflows is seen in the loss.
     with np.errstate(over="ignore", invalid="ignore"):
         return _train(network, data, test, settings, rng)
+
+
+def check_batch(batch: int, n: int) -> None:
+    """Raise if a batch has more than all the samples."""
+    if batch > n:
+        raise InputError(
+            f"--batch {batch} is more than the {n} training samples; lower it or raise "
+            "--train-size."
+        )
 
 
 @dataclass
@@ -198,7 +208,7 @@ def _train(
         start = _evaluate(network, samples, settings.batch)
         history.add(start, _evaluate(network, tests, settings.batch))
     except _Stop as stop:
-        raise InputError(f"the network fails before any training: {stop}.") from stop
+        return History(failure=f"{STOPPED}: {stop} before any training")
     for epoch in range(1, settings.epochs + 1):
         try:
             tally = _run_epoch(network, samples, settings, rng.permutation(len(samples.X)))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
 
 from deqcli.activations import Activation, activation
-from deqcli.errors import InputError, OutsidePapersRangeWarning
+from deqcli.errors import InputError, warned_before
 from deqcli.kernels.explicit import explicit_kernels
 from deqcli.kernels.implicit import implicit_kernels
 from deqcli.matching import Match, match, plain_network
@@ -81,7 +78,7 @@ class Trio:
         """Return the exact ``ck`` or ``ntk`` of one network at infinite width."""
         if net != "deq":
             return explicit_kernels(X, self.acts(net), Y).compute(name)[0]
-        with _range_known():
+        with warned_before():
             kernels = implicit_kernels(X, self.act, self.sigma_a2, self.sigma_b2, Y)
         return kernels.compute(name)[0]
 
@@ -110,16 +107,8 @@ def trio(
     if matched not in MATCHES:
         raise InputError(f"--match {matched!r}: choose from {', '.join(MATCHES)}.")
     chosen = activation(act)
-    with _range_known():
+    with warned_before():
         twin = match(chosen, sigma_a2, sigma_b2, tau0, kernel=MATCHES[matched])
         centred = chosen.centred(sigma_a2, sigma_b2, tau0)
     plain = plain_network(chosen, twin.layers, tau0)
     return Trio(centred, sigma_a2, sigma_b2, twin, plain)
-
-
-@contextmanager
-def _range_known() -> Iterator[None]:
-    """Keep quiet about the papers' range: it is told once, when the command line is read."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OutsidePapersRangeWarning)
-        yield

@@ -3,18 +3,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
-import deqcli.cli
-
 SMALL = ("accuracy", "--data", "gmm", "--p", "50", "--train-size", "120", "--test-size", "60",
          "--widths", "16,32", "--trials", "2", "--epochs", "2", "--batch", "40")  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def listed(monkeypatch):
-    monkeypatch.setitem(deqcli.cli.COMMANDS, "accuracy", ("deqcli.cli.accuracy", "Train."))
 
 
 def test_writes_what_it_says(deqcli):
@@ -46,6 +40,51 @@ def test_stopped_trainings_give_exit_code_3(deqcli):
     assert Path("results/a.csv").exists()
 
 
+def test_what_fails_before_training_has_no_rows(deqcli):
+    """Far outside the papers' range the equilibrium is lost at once; the others are kept."""
+    done = deqcli(*SMALL, "--name", "a", "-j", "1", "--sigma-a2", "0.99", "--act", "tanh",
+                  "--sigma-b2", "1e-4", "--nets", "deq,plain", "--widths", "300", "--trials", "1",
+                  "--tol", "1e-6")  # fmt: skip
+    assert done.code == 3
+    assert "deq width=300 trial=0: stopped: forward iteration" in done.err
+    assert "before any training" in done.err
+    table = pd.read_csv("results/a.csv")
+    assert set(table["net"]) == {"plain"}
+    assert not table.isna().any().any()
+
+
+def test_ones_own_file_needs_no_sizes(deqcli):
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 2
+    np.savez("mine.npz", X=rng.standard_normal((300, 10)) + 4 * y[:, None], y=y)
+    done = deqcli("accuracy", "--data", "mine.npz", "--widths", "16", "--trials", "1", "--epochs",
+                  "2", "--name", "a", "-j", "1")  # fmt: skip
+    assert done.code == 0
+    assert json.loads(Path("results/a.json").read_text())["spec"]["test_size"] == 60
+    refused = deqcli("accuracy", "--data", "mine.npz", "--train-size", "5000")
+    assert refused.code == 2
+    assert "--train-size) 5000 asks for more samples" in refused.err
+
+
+def test_the_default_is_the_preset(monkeypatch):
+    """The papers' Figure 3 (a) up to width 1024 is what the bare command runs."""
+    import click
+
+    from deqcli import presets
+    from deqcli.cli import accuracy
+
+    preset = presets.sized(presets.load("iclr/figure-3-a"), "standard")
+    seen = []
+    for arguments in ([], preset.arguments()[1:]):
+        with click.Context(accuracy.command) as ctx:
+            ctx.default_map = {"data": "mnist"}
+            accuracy.command.parse_args(ctx, list(arguments))
+            for name, value in (("train_size", 5000), ("test_size", 4000)):
+                ctx.params[name] = ctx.params[name] or value
+            seen.append(ctx.params)
+    assert seen[0] == seen[1]
+
+
 def test_readout_alone_with_limits(deqcli):
     done = deqcli(
         *SMALL, "--name", "a", "-j", "1", "--train", "readout", "--limit", "--trials", "1"
@@ -72,6 +111,9 @@ def test_dry_run_writes_nothing(deqcli, tmp_path):
         (("--sigma-a2", "2"), "sigma_a2"),
         (("--lr", "0"), "--lr"),
         (("--momentum", "1"), "--momentum"),
+        (("--ridge", "nan"), "--ridge"),
+        (("--ridge", "-1", "--limit"), "--ridge"),
+        (("--mean-norm", "nan"), "--mean-norm"),
         (("--batch", "1000"), "--batch"),
         (("--tol", "2"), "--tol"),
         (("--optimizer", "adam"), "--optimizer"),

@@ -97,13 +97,13 @@ def test_wishes_that_cannot_be_met_are_told(tiny):
     def load(name="mnist", **wish):
         images.load(name, select="first", data_dir=tiny.root, **wish)
 
-    with pytest.raises(DataError, match=r"n = 14 asks .*7 of class 6 \(6 there\)"):
+    with pytest.raises(DataError, match=r"--train-size\) 14 asks .*7 of class 6 \(6 there\)"):
         load(classes=(6, 8), n=14)
-    with pytest.raises(DataError, match="n_test = 30 asks"):
+    with pytest.raises(DataError, match="--test-size 30 asks"):
         load(n_test=30)
     with pytest.raises(InputError, match="no class '11'"):
         load(classes=(11,))
-    with pytest.raises(InputError, match="leave n_test out"):
+    with pytest.raises(InputError, match="leave out ':test'"):
         load("mnist:test", n_test=5)
     with pytest.raises(InputError, match="take one of centred"):
         load(preprocess="white")
@@ -151,7 +151,7 @@ class TestOwnFile:
     def test_zero_means_all_that_is_left(self, own):
         train, test = self.load(own, n=6, n_test=0)
         assert (train.n_samples, test.n_samples) == (6, 14)
-        with pytest.raises(InputError, match="give n, or a number for n_test"):
+        with pytest.raises(InputError, match="no test half of its own: --n"):
             self.load(own, n_test=0)
 
     def test_halves_never_meet(self, own):
@@ -161,7 +161,7 @@ class TestOwnFile:
     def test_nothing_left_is_told(self, own):
         with pytest.raises(DataError, match="without a sample"):
             self.load(own, n_test=20)
-        with pytest.raises(DataError, match=r"n = 12 asks .*6 of class a \(5 there\)"):
+        with pytest.raises(DataError, match=r"--train-size\) 12 asks .*6 of class a \(5 there\)"):
             self.load(own, n=12, n_test=10)
 
 

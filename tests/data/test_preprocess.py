@@ -83,7 +83,7 @@ def test_balanced_shares_differ_by_at_most_one_first_classes_first(classes, extr
 
 
 def test_too_few_samples_are_told_with_the_counts():
-    with pytest.raises(DataError, match=r"n = 9 asks .*5 of class a \(7 there\), 4 of class b \(3"):
+    with pytest.raises(DataError, match=r"n 9 asks .*5 of class a \(7 there\), 4 of class b \(3"):
         preprocess.balanced(9, [7, 3], ["a", "b"], "n")
     for n in (-3, 0, 1):
         with pytest.raises(DataError, match="without a sample"):
