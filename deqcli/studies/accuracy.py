@@ -275,8 +275,8 @@ def assemble(
         row = pd.DataFrame(load(key)).assign(width=0, seed=0, epoch=0, status=DONE)
         parts.append(row.assign(net=f"{net}-{kernel}-limit"))
     table = pd.concat(parts, ignore_index=True).assign(dataset=spec["data"])
-    # Whole numbers stay whole beside the empty cells of limits.
-    table = table.astype({"parameters": "Int64", "peak_memory": "Int64"})
+    # Whole numbers stay whole beside the empty cells of limits, and text is text even of no row.
+    table = table.astype({"parameters": "Int64", "peak_memory": "Int64", "status": object})
     table = table.reindex(columns=list(COLUMNS))
     data, _ = load_data(spec, data_dir)
     nets = choose(spec, data)

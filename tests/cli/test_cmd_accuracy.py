@@ -42,15 +42,18 @@ def test_stopped_trainings_give_exit_code_3(deqcli):
 
 def test_what_fails_before_training_has_no_rows(deqcli):
     """Far outside the papers' range the equilibrium is lost at once; the others are kept."""
-    done = deqcli(*SMALL, "--name", "a", "-j", "1", "--sigma-a2", "0.99", "--act", "tanh",
-                  "--sigma-b2", "1e-4", "--nets", "deq,plain", "--widths", "300", "--trials", "1",
-                  "--tol", "1e-6")  # fmt: skip
+    lost = (*SMALL, "-j", "1", "--sigma-a2", "0.99", "--sigma-b2", "1e-4", "--act", "tanh",
+            "--widths", "300", "--trials", "1", "--tol", "1e-6")  # fmt: skip
+    done = deqcli(*lost, "--name", "a", "--nets", "deq,plain")
     assert done.code == 3
     assert "deq width=300 trial=0: stopped: forward iteration" in done.err
     assert "before any training" in done.err
     table = pd.read_csv("results/a.csv")
     assert set(table["net"]) == {"plain"}
     assert not table.isna().any().any()
+    assert deqcli(*lost, "--name", "b", "--nets", "deq").code == 3
+    assert pd.read_csv("results/b.csv").empty
+    assert Path("results/b.png").exists()
 
 
 def test_ones_own_file_needs_no_sizes(deqcli):
