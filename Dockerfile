@@ -1,18 +1,28 @@
 # syntax=docker/dockerfile:1
 # docker build -t deqcli .
+# mkdir -p results  # else the daemon makes it, as root, and --user cannot write there
 # docker run --rm --user "$(id -u):$(id -g)" -v "$PWD/results:/work/results" \
 #   deqcli spectrum --act tanh --sigma-a2 0.1
 # Real data: add -v "$HOME/data:/data:ro".
-ARG PYTHON=3.12-slim-bookworm
+# A tag can be moved, a digest cannot. To pin by digest:
+# docker buildx imagetools inspect python:3.12.12-slim-bookworm --format '{{.Manifest.Digest}}'
+# docker build --build-arg PYTHON=3.12.12-slim-bookworm@sha256:... -t deqcli .
+ARG PYTHON=3.12.12-slim-bookworm
 
 FROM python:${PYTHON} AS build
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE constraints.txt ./
 COPY deqcli ./deqcli
 COPY experiments ./experiments
-RUN python -m venv /opt/deqcli \
+# A constraint does not reach an isolated build, so the build backend is installed, pinned too.
+RUN python -m venv /opt/build \
+ && /opt/build/bin/pip install --no-cache-dir --disable-pip-version-check \
+      --constraint constraints.txt hatchling \
+ && /opt/build/bin/pip wheel --no-cache-dir --disable-pip-version-check \
+      --no-deps --no-build-isolation --wheel-dir /opt/wheels . \
+ && python -m venv /opt/deqcli \
  && /opt/deqcli/bin/pip install --no-cache-dir --disable-pip-version-check \
-      --constraint constraints.txt .
+      --constraint constraints.txt /opt/wheels/*.whl
 
 FROM python:${PYTHON}
 LABEL org.opencontainers.image.title="deqcli" \

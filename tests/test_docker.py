@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def test_base_image_is_slim_and_its_tag_pinned():
         image = re.sub(r"\$\{(\w+)\}", lambda name: defaults[name.group(1)], entry.split()[0])
         name, _, tag = image.partition(":")
         assert name == "python"
-        assert re.fullmatch(r"3\.\d+(\.\d+)?-slim-\w+", tag), image
+        assert re.fullmatch(r"3\.\d+\.\d+-slim-\w+(@sha256:[0-9a-f]{64})?", tag), image
 
 
 def test_two_stages_and_the_second_takes_only_the_environment():
@@ -85,6 +86,21 @@ def test_habits_that_hadolint_asks_for():
     assert not any("latest" in rest for _, rest in INSTRUCTIONS)
 
 
+def test_build_backend_is_pinned():
+    """An isolated build would take the newest backend, whatever the constraints say."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (backend,) = (re.split(r"[<>=]", entry)[0] for entry in project["build-system"]["requires"])
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    assert sum(line.startswith(f"{backend}==") for line in pins) == 1
+    (install,) = (rest for rest in arguments("RUN") if "pip install" in rest)
+    steps = [step.strip() for step in install.split("&&")]
+    (wheel,) = (step for step in steps if " pip wheel " in step.replace("/", " "))
+    assert "--no-build-isolation" in wheel
+    assert any(step.endswith(f"--constraint constraints.txt {backend}") for step in steps)
+    # Nothing else is built from source, where isolation would come back.
+    assert not any(step.endswith(" .") for step in steps if step != wheel)
+
+
 def copied() -> list[tuple[str, str]]:
     pairs = []
     for rest in arguments("COPY"):
@@ -112,6 +128,8 @@ def test_what_is_copied_exists_and_reaches_the_build():
 def test_head_shows_the_command_with_the_callers_uid():
     assert '--user "$(id -u):$(id -g)" -v "$PWD/results:/work/results"' in TEXT
     assert "deqcli spectrum --act tanh --sigma-a2 0.1" in TEXT
+    # A folder that is not there would be made by the daemon, as root.
+    assert TEXT.index("# mkdir -p results") < TEXT.index("# docker run")
 
 
 def interpreter(place: Path) -> str:
@@ -133,7 +151,8 @@ def test_install_and_entry_commands_in_a_clean_environment():
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         place.chmod(0o755)
-        source, installed, results = place / "source", place / "opt", place / "work" / "results"
+        source, results = place / "source", place / "work" / "results"
+        installed = place / "opt" / "deqcli"
         for path in (source, results):
             path.mkdir(parents=True)
         for item, target in copied():
@@ -144,7 +163,7 @@ def test_install_and_entry_commands_in_a_clean_environment():
             else:
                 shutil.copy(origin, source)
         (install,) = (rest for rest in arguments("RUN") if "pip install" in rest)
-        install = install.replace("/opt/deqcli", str(installed)).replace(
+        install = install.replace("/opt/", f"{place}/opt/").replace(
             "python -m venv", f"{interpreter(place)} -m venv"
         )
         kept = ("PATH", "HOME", "LANG", "PIP_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX",

@@ -31,7 +31,7 @@ ALLOWED = {
     "runs": {"runs", "errors", "_version"},
     "figures": {"figures", "errors"},
     "bench": FOUNDATION | THEORY | LEARNING | {"data", "bench", "runs"},
-    "reproduction": REPRODUCTION | {"data", "runs", "errors", "_version"},
+    "reproduction": REPRODUCTION | {"data", "runs", "errors", "_version", "studies"},
     "studies": FOUNDATION | THEORY | LEARNING | PLUMBING | {"data", "studies"},
 }
 

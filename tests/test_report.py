@@ -20,11 +20,12 @@ import pytest
 
 from deqcli import presets
 from deqcli.errors import InputError
-from deqcli.report.errata import ENTRIES
+from deqcli.report.errata import ENTRIES, evidence
 from deqcli.report.page import build
 from deqcli.reproduction import summary
 from deqcli.reproduction.quantities import QUANTITIES
 from deqcli.studies.errata import ERRATA
+from deqcli.studies.errata_claims import CLAIMS
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 PRESENT = ("iclr/figure-1-left", "icml/error-vs-n", "errata/printed-forms")
@@ -47,9 +48,11 @@ def record(name: str) -> dict:
               "right_slope": -0.5}
         for key in ERRATA
     }  # fmt: skip
+    claims = {key: {"evidence": f"{key} was measured."} for key in CLAIMS}
     empirical = {"networks": 60, "width": 2000, "printed_relative": 0.51, "right_relative": 0.015}
     return {
-        "command": f"deqcli spectrum --act 'a<b' --name {name} " + "--long-option value " * 12,
+        "command": f"deqcli spectrum --act 'a<b' --name {name} --out '/some/where else' "
+        + "--long-option value " * 12,
         "deqcli": "1.2.3",
         "environment": {
             "blas": [], "commit": {"revision": "c" * 40, "dirty": True},
@@ -57,9 +60,9 @@ def record(name: str) -> dict:
             "platform": "Linux", "python": "CPython 3.11",
         },
         "outputs": {f"{name}.csv": "a" * 64},
-        "results": {"errata": errata, "empirical_ntk": empirical},
+        "results": {"errata": errata, "empirical_ntk": empirical, "claims": claims},
         "seed": 0,
-        "spec": {"act": "tanh", "n": 800},
+        "spec": {"act": "tanh", "n": 800, "sizes": [250, 4000], "trials": 3},
         "spec_hash": "b" * 64,
         "timings": {"points": 61.5, "jobs": 2},
     }  # fmt: skip
@@ -83,7 +86,8 @@ def results(tmp_path_factory) -> Path:
     names = ("preset", "quantity", "paper", "ours", "spread", "verdict", "note")
     table = pd.DataFrame(rows, columns=list(names))
     table["figure"] = [presets.load(name).title for name in table["preset"]]
-    table = table.assign(cut=["n p", None, None, None], command="deqcli", spec_hash="b" * 64)
+    table = table.assign(cut=["n p", None, None, None], command="deqcli")
+    table["spec_hash"] = ["b" * 64] * 3 + [None]
     table[list(summary.COLUMNS)].to_csv(out / "summary.csv", index=False)
     return out
 
@@ -146,12 +150,59 @@ def test_page_has_captions_verdicts_commands_and_provenance(page):
 
 
 def test_every_erratum_is_there_with_its_evidence(page):
-    assert {entry.measured for entry in ENTRIES if entry.measured} == set(ERRATA)
-    for entry in ENTRIES:
+    assert set(ENTRIES) == set(ERRATA) | set(CLAIMS)
+    for entry in ENTRIES.values():
         assert f"<strong>{entry.where}</strong>" in page
-        assert entry.measured or entry.evidence
+    for name in CLAIMS:
+        assert f"{name} was measured." in page
+    assert "means of norm 2 (theirs have 8" in page
+    assert "Here n = 250, 4000; 3 trial(s) each." in page
     assert page.count("printed 0.5 → 0.75, right 0.1 → 0.025 (slope −0.50)") == len(ERRATA)
-    assert "it is 51% off, the right one 1.5%" in page
+    assert "G/(1 − Ġ) is 51% off, Θ 1.5%" in page
+    assert "printed κ² and β3 are not measured" in page
+
+
+def test_claims_of_an_older_run_fall_back_to_prose():
+    for name in CLAIMS:
+        assert evidence(name, {"errata": {}}) == evidence(name, None)
+        assert evidence(name, {"errata": {}}).endswith(".")
+
+
+def copy(results: Path, to: Path, change: str, value: object) -> str:
+    """Return the page of the same folder with another column in its summary."""
+    for path in results.iterdir():
+        shutil.copy(path, to)
+    table = pd.read_csv(to / "summary.csv")
+    table[change] = value
+    table.to_csv(to / "summary.csv", index=False)
+    return build(to)
+
+
+def test_summary_of_another_run_is_not_shown(results, tmp_path):
+    page = copy(results, tmp_path, "spec_hash", ["d" * 64, *["b" * 64] * 2, None])
+    assert "0.0828" not in page
+    # In the table of verdicts, and beside the figure.
+    assert page.count("summary is of another run; run deqcli reproduce") == 2
+    assert "This run is smaller" not in page
+    assert "-0.55 ± 0.004" in page or "−0.55 ± 0.004" in page
+    assert "1 × agrees" in page
+
+
+def test_numbers_of_a_run_that_is_not_there_are_not_shown(results, tmp_path):
+    page = copy(results, tmp_path, "preset", ["hld/figure-1-ck", *["icml/error-vs-n"] * 2,
+                                              "gen/figure-1"])  # fmt: skip
+    assert "0.0828" not in page
+    assert page.count("in the summary, but not in this folder") == 1
+
+
+def test_pictures_are_described_and_commands_are_for_any_machine(page):
+    (first, *_) = re.findall(r'alt="([^"]+)"', page)
+    about = presets.load("iclr/figure-1-left").about
+    assert about.startswith(first.split(",")[0][:20])
+    assert first.endswith(".")
+    assert len(first) < len(about)
+    assert "/some/where" not in page
+    assert "--name iclr-figure-1-left --long-option value" in page
 
 
 def test_errata_without_their_run_say_so(results, tmp_path):
@@ -322,6 +373,11 @@ def test_no_sideways_scrolling(shown, width):
     # Nothing may be cut off by a box of its own either.
     wide = "[...document.querySelectorAll('.wide')].every(b => b.scrollWidth <= b.clientWidth + 1)"
     assert width > 640 or chromium.evaluate(wide)
+    # Figures keep a size at which their text can be read, and scroll in their box.
+    plots = "[...document.querySelectorAll('.plot')].map(b => [b.scrollWidth, b.clientWidth])"
+    for whole, seen in chromium.evaluate(plots):
+        assert whole >= 640
+        assert seen <= width
     chromium.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     assert chromium.evaluate("document.documentElement.scrollWidth") <= width
 

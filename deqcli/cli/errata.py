@@ -35,7 +35,8 @@ def command(
 
     For each formula that cannot be right as printed, the operator-norm error of the printed
     closed form (red) and of the corrected one (blue) for growing n; the right one falls like
-    n^(-1/2). Simulated networks say which definition of the tangent kernel is right.
+    n^(-1/2). Simulated networks say which definition of the tangent kernel is right. A number
+    for each claim that has no such formula is printed and kept in the JSON.
     """
     from deqcli.cli.running import run_task
     from deqcli.studies import errata
@@ -57,4 +58,6 @@ def command(
             f"{empirical['right_relative']:.1%}",
             err=True,
         )
+    for claim in found.get("claims", {}).values():
+        click.echo(f"{claim['where']}: {claim['evidence']}", err=True)
     return result.exit_code

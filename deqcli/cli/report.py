@@ -12,7 +12,7 @@ Examples:
   deqcli report
   deqcli report --results results/quick --out report.html
 """)  # fmt: skip
-@click.option("--results", type=click.Path(exists=True, file_okay=False, path_type=Path),
+@click.option("--results", type=click.Path(file_okay=False, path_type=Path),
               default="results", help="Folder that 'deqcli reproduce' wrote.")  # fmt: skip
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default=None,
               help="The page.  [default: report.html in the folder of results]")  # fmt: skip

@@ -2,82 +2,61 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from deqcli.studies.errata import ERRATA
+from deqcli.studies.errata_claims import CLAIMS
+from deqcli.studies.misprints import Erratum
 
-@dataclass(frozen=True)
-class Entry:
-    """One erratum.
+#: By the key of their evidence in a run of ``deqcli errata``: with a curve, then without.
+ENTRIES: dict[str, Erratum] = {**ERRATA, **CLAIMS}
 
-    Attributes
-    ----------
-    where, printed, right : str
-        Place in the papers, what stands there, and what should.
-    measured : str
-        Its key in the results of ``deqcli errata``; empty where no curve belongs to it.
-    evidence : str
-        What shows it, where no curve does.
-    """
-
-    where: str
-    printed: str
-    right: str
-    measured: str = ""
-    evidence: str = ""
+_UNMEASURED = "Not measured in this folder: run deqcli reproduce errata/printed-forms."
+#: What can be said where a run lacks the number.
+_PROSE = {
+    "iclr-corollary-1": "deqcli match --family quadratic ends with exit code 3 and the residuals.",
+    "iclr-corollary-2": "For ReLU α2 is not ½α3, which one layer forces: deqcli match says so.",
+    "iclr-figure-1": "The distance of the exact kernel is in the table of verdicts.",
+    "sum-for-k": "By summing the geometric series.",
+}
 
 
-ENTRIES = (
-    Entry("ICML Theorem 1", "α2 with α4", "α2 with α4²", "icml-theorem-1"),
-    Entry("ICLR Theorem 1", "diagonal with −τ0⁴ α3", "no such term", "iclr-theorem-1"),
-    Entry("ICLR Theorem 2", "diagonal with −τ0⁴ β3", "no such term", "iclr-theorem-2"),
-    Entry("ICML Theorem 3", "α̃4 and α̃1 not squared, α̃4 without ½",
-          "α̃2 with α̃4², α̃3 with α̃1², α̃4 with ½", "icml-theorem-3"),
-    Entry("ICML NTK", "K* = G/(1 − Ġ), with κ² from τ* and its β3",
-          "Θ = G + Λ (Ġ/σa²)/(1 − Ġ) for the network, K = Λ/(1 − Ġ) before the activation",
-          "icml-ntk"),
-    Entry("HLD Theorem 3", "k'(0) over σa² f' − 1", "the opposite sign: over 1 − σa² f'",
-          "hld-theorem-3"),
-    Entry("ICLR Corollary 2", "even or piecewise linear φ have E φ'' = 0; (a − b)² = 4α1²",
-          "false for ReLU, which needs two layers; (a + b)²/4 = α1",
-          evidence="For ReLU α2 is not ½α3, which one layer forces: deqcli match says so."),
-    Entry("ICLR Corollary 1", "a quadratic two-layer network always exists",
-          "no solution for odd φ, nor for ReLU, swish, gelu, softplus",
-          evidence="deqcli match --family quadratic ends with exit code 3 and the residuals."),
-    Entry("ICLR Figure 1", "“Arc-Tanh” activation", "arctan: artanh has no values beyond ±1",
-          evidence="The distance of the exact kernel is in the table of verdicts."),
-    Entry("ICLR and HLD, the sum for K", "K as summed starts at Ġ",
-          "the limit used is K = Λ/(1 − Ġ)",
-          evidence="By summing the geometric series."),
-)  # fmt: skip
-
-
-def evidence(entry: Entry, results: dict[str, Any] | None) -> str:
-    """Return the measured evidence of an entry in one sentence.
+def evidence(name: str, results: dict[str, Any] | None) -> str:
+    """Return the measured evidence of an entry in a few sentences.
 
     Examples
     --------
     >>> results = {"errata": {"icml-theorem-1": {"sizes": [250, 4000],
     ...     "printed_errors": [0.596, 0.668], "right_errors": [0.117, 0.0278],
     ...     "right_slope": -0.51}}}
-    >>> evidence(ENTRIES[0], results)
+    >>> evidence("icml-theorem-1", results)
     'Error at n = 250 → 4000: printed 0.596 → 0.668, right 0.117 → 0.0278 (slope −0.51).'
+    >>> evidence("sum-for-k", results)
+    'By summing the geometric series.'
     """
-    if not entry.measured:
-        return entry.evidence
-    found = (results or {}).get("errata", {}).get(entry.measured)
-    if found is None:
-        return "Not measured in this folder: run deqcli reproduce errata/printed-forms."
-    sizes, printed, right = (found[k] for k in ("sizes", "printed_errors", "right_errors"))
+    found = results or {}
+    if name in CLAIMS:
+        return str(found.get("claims", {}).get(name, {}).get("evidence", _PROSE[name]))
+    curve = found.get("errata", {}).get(name)
+    if curve is None:
+        return _UNMEASURED
+    sizes, printed, right = (curve[k] for k in ("sizes", "printed_errors", "right_errors"))
     text = (
         f"Error at n = {sizes[0]} → {sizes[-1]}: printed {printed[0]:.3g} → {printed[-1]:.3g}, "
-        f"right {right[0]:.3g} → {right[-1]:.3g} (slope {found['right_slope']:.2f})."
+        f"right {right[0]:.3g} → {right[-1]:.3g} (slope {curve['right_slope']:.2f})."
     ).replace("slope -", "slope −")
-    empirical = (results or {}).get("empirical_ntk")
-    if entry.measured == "icml-ntk" and empirical:
+    return f"{text}{_tangent(found.get('empirical_ntk'))}" if name == "icml-ntk" else text
+
+
+def _tangent(empirical: dict[str, Any] | None) -> str:
+    text = (
+        " Measured against the exact Θ: G/(1 − Ġ) itself, and the corrected closed form. The "
+        "printed κ² and β3 are not measured: they follow from the formulas."
+    )
+    if empirical:
         text += (
             f" From the tangent kernel of {empirical['networks']} simulated networks of width "
-            f"{empirical['width']} it is {empirical['printed_relative']:.0%} off, the right one "
+            f"{empirical['width']}, G/(1 − Ġ) is {empirical['printed_relative']:.0%} off, Θ "
             f"{empirical['right_relative']:.1%}."
         )
     return text

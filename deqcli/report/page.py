@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from html import escape
 from importlib.resources import files as resources
 from pathlib import Path
@@ -18,10 +18,12 @@ from deqcli import presets
 from deqcli._version import __version__
 from deqcli.errors import InputError
 from deqcli.report.errata import ENTRIES, evidence
+from deqcli.report.texts import command, first_sentence, greek
 from deqcli.reproduction import summary
 from deqcli.reproduction.quantities import QUANTITIES
 from deqcli.reproduction.running import read
 from deqcli.reproduction.verdicts import RULE, SILENT, Run
+from deqcli.studies.errata import SETUP
 
 TITLE = "The figures again: deep equilibrium models and their explicit twins"
 LEAD = (
@@ -36,7 +38,9 @@ PAPERS = {
     "errata": "Errata",
 }
 _ERRATA_PRESET = "errata/printed-forms"
-_LETTERS = {"sigma": "σ", "alpha": "α", "gamma": "γ", "lambda": "λ"}
+#: What stands for rows of a summary that was made of other settings than the run shown.
+_STALE = "summary is of another run; run deqcli reproduce"
+_ABSENT = "in the summary, but not in this folder; run deqcli reproduce"
 
 
 def build(out: Path) -> str:
@@ -47,11 +51,16 @@ def build(out: Path) -> str:
     InputError
         If the folder has no result of any preset.
     """
+    if not out.is_dir():
+        raise InputError(f"There is no folder {out}; run: deqcli reproduce all --quick.")
     runs = {name: read(out, presets.load(name).stem) for name in QUANTITIES}
     found = {name: run for name, run in runs.items() if run is not None}
     if not found:
-        raise InputError(f"{out} has no results of a preset; run: deqcli reproduce all --quick.")
-    table = summary.read(out)
+        remedy = "run: deqcli reproduce all --quick."
+        if any((out / "quick").glob("*.json")):
+            remedy = f"give --results {out / 'quick'}, or run: deqcli reproduce all."
+        raise InputError(f"{out} has no results of a preset; {remedy}")
+    table = _current(summary.read(out), found)
     figures = [name for name in found if name != _ERRATA_PRESET]
     sections = [("verdicts", "Verdicts", _verdicts(table, found))]
     entries = [("verdicts", "Verdicts", False)]
@@ -100,17 +109,35 @@ def _anchor(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower())
 
 
+def _current(table: pd.DataFrame, found: Mapping[str, Run]) -> pd.DataFrame:
+    """Return the summary without numbers of other runs than those found; one row says so."""
+    parts = []
+    for name, rows in table.groupby("preset", sort=False):
+        run, hashes = found.get(str(name)), set(rows["spec_hash"].dropna())
+        if run is None and not hashes:
+            parts.append(rows)  # skipped or failed, and why
+        elif run is not None and rows["spec_hash"].eq(run.record["spec_hash"]).all():
+            parts.append(rows)
+        else:
+            empty = dict.fromkeys(summary.COLUMNS)
+            known = {key: rows[key].iloc[0] for key in ("preset", "figure")}
+            verdict = _ABSENT if run is None else _STALE
+            parts.append(pd.DataFrame([{**empty, **known, "verdict": verdict}]))
+    return pd.concat(parts, ignore_index=True) if parts else table
+
+
 def _verdicts(table: pd.DataFrame, found: Collection[str]) -> str:
     if table.empty:
         return "<p>There is no summary in this folder: run <code>deqcli reproduce all</code>.</p>"
     counts = ", ".join(
         f"{count} × {escape(str(verdict))}"
         for verdict, count in table["verdict"].value_counts().items()
+        if verdict not in (_STALE, _ABSENT)
     )
     head = ("figure", "quantity", "paper", "ours", "verdict")
     # The figure is named where its rows begin.
     first = table["preset"] != table["preset"].shift()
-    return f"<p>{counts}. {escape(RULE)}</p>\n" + _table(
+    return f"<p>{f'{counts}. ' if counts else ''}{escape(RULE)}</p>\n" + _table(
         head,
         [
             _row(row, row["preset"] in found, begins)
@@ -133,6 +160,8 @@ def _row(row: dict[str, Any], shown: bool, begins: bool) -> list[tuple[str, str]
 def _numbers(row: dict[str, Any], note: str = "") -> list[tuple[str, str]]:
     verdict = row["verdict"]
     kind = "silent" if verdict == SILENT or verdict.startswith("not") else verdict.split()[0]
+    if verdict in (_STALE, _ABSENT):
+        kind = "stale"
     return [
         ("", escape(summary.text(row["quantity"]))),
         ("paper", escape(summary.text(row["paper"]))),
@@ -164,18 +193,18 @@ def _figure(name: str, run: Run, out: Path, table: pd.DataFrame) -> str:
     anchor = _anchor(name)
     mine = [row for row in _records(table) if row["preset"] == name]
     numbers = _table(("quantity", "paper", "ours", "verdict"), map(_numbers, mine)) if mine else ""
-    caption = _greek(preset.about)
+    caption = greek(preset.about)
     cut = summary.text(mine[0]["cut"]).split() if mine else []
     if cut:
         caption += f" This run is smaller than that: {', '.join(cut)}."
     return (
         f'<article id="{anchor}"><h3><a href="#{anchor}">{escape(preset.title)}</a></h3>\n'
-        f"{_image(out / f'{preset.stem}.png', preset.title, caption)}\n{numbers}\n"
-        f"<pre><code>{escape(run.record['command'])}</code></pre>\n{_provenance(run)}</article>"
+        f"{_image(out / f'{preset.stem}.png', caption)}\n{numbers}\n"
+        f"<pre><code>{escape(command(run.record['command']))}</code></pre>\n{_provenance(run)}</article>"
     )
 
 
-def _image(path: Path, title: str, caption: str) -> str:
+def _image(path: Path, caption: str) -> str:
     if not path.is_file():
         return f"<p>{escape(path.name)} is missing.</p>"
     data = path.read_bytes()
@@ -183,23 +212,10 @@ def _image(path: Path, title: str, caption: str) -> str:
     width, height = (int.from_bytes(data[start : start + 4], "big") for start in (16, 20))
     encoded = base64.b64encode(data).decode()
     return (
-        f'<figure><img width="{width}" height="{height}" alt="{escape(title)}" '
-        f'src="data:image/png;base64,{encoded}">'
+        f'<figure><div class="plot" tabindex="0"><img width="{width}" height="{height}" '
+        f'alt="{escape(first_sentence(caption))}" src="data:image/png;base64,{encoded}"></div>'
         f"<figcaption>{escape(caption)}</figcaption></figure>"
     )
-
-
-def _greek(text: str) -> str:
-    """Write the letters of a preset's header as a reader expects them.
-
-    Examples
-    --------
-    >>> _greek("sigma_a^2 = 0.1, the norm of gamma A(k), alpha2")
-    'σa² = 0.1, the norm of γ A(k), α2'
-    """
-    for name, letter in _LETTERS.items():
-        text = re.sub(rf"\b{name}(?=[_\W\d])", letter, text)
-    return text.replace("σ_a^2", "σa²").replace("σ_b^2", "σb²").replace("λ_max", "λmax")
 
 
 def _provenance(run: Run) -> str:
@@ -227,10 +243,13 @@ def _errata(found: dict[str, Run], out: Path, table: pd.DataFrame) -> str:
     rows = [
         [("", f"<strong>{escape(entry.where)}</strong>"), ("printed", escape(entry.printed)),
          ("right", escape(entry.right)),
-         ("evidence", escape(evidence(entry, run.results if run else None)))]
-        for entry in ENTRIES
+         ("evidence", escape(evidence(name, run.results if run else None)))]
+        for name, entry in ENTRIES.items()
     ]  # fmt: skip
     body = _table(("where", "printed", "right", "evidence"), rows, "text")
     if run is not None:
+        spec = run.record["spec"]
+        sizes = f" Here n = {', '.join(map(str, spec['sizes']))}; {spec['trials']} trial(s) each."
+        body += f'<p class="note">{escape(SETUP + sizes)}</p>\n'
         body += _figure(_ERRATA_PRESET, run, out, table)
     return body

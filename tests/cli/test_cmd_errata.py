@@ -21,6 +21,7 @@ def test_prints_each_erratum_and_writes_three_files(deqcli):
     for erratum in errata.ERRATA.values():
         assert f"{erratum.where}: printed " in done.err
     assert "tangent kernel of 2 networks of width 100" in done.err
+    assert "ICLR Corollary 2: ReLU has E φ'' = 0.4" in done.err
     record = json.loads(Path("results/e.json").read_text())
     assert record["options"] == {"command": "errata", "n": [48, 96], "trials": 1, "seed": 0,
                                  "format": ["png"]}  # fmt: skip

@@ -26,6 +26,8 @@ def test_report_of_a_real_run(deqcli, results):
     assert page.count("data:image/png;base64,") == 1
     assert "Error at n = 32 → 64" in page
     assert "deqcli -q errata --n 32,64" in page
+    assert "ReLU has E φ&#x27;&#x27; = 0.4" in page
+    assert "Here n = 32, 64; 1 trial(s) each." in page
 
 
 def test_report_goes_where_asked_and_is_the_same_again(deqcli, results):
@@ -41,3 +43,23 @@ def test_empty_folder_says_what_to_run(deqcli):
     assert done.code == 2
     assert "deqcli reproduce all --quick" in done.err
     assert not Path("results/report.html").exists()
+    assert len(done.err.strip().splitlines()) == 1
+
+
+def test_no_folder_and_a_folder_of_quick_results_say_what_to_do(deqcli):
+    done = deqcli("report")
+    assert done.code == 2
+    assert done.err.strip().splitlines() == [
+        "error: There is no folder results; run: deqcli reproduce all --quick."
+    ]
+    Path("results/quick").mkdir(parents=True)
+    Path("results/quick/icml-h-tanh.json").write_text("{}")
+    done = deqcli("report")
+    assert done.code == 2
+    assert "give --results results/quick" in done.err
+
+
+def test_help_has_an_example(deqcli):
+    done = deqcli("report", "--help")
+    assert done.code == 0
+    assert "deqcli report --results results/quick" in done.out

@@ -11,7 +11,8 @@ from deqcli.errors import InputError
 from deqcli.kernels.implicit import implicit_kernels
 from deqcli.runs.task import execute
 from deqcli.scalars import explicit_scalars, implicit_scalars, sphere_scalars
-from deqcli.studies import errata
+from deqcli.studies import errata, misprints
+from deqcli.studies.errata_claims import CLAIMS
 
 SPEC = {"sizes": [64, 128], "trials": 1, "seed": 0}
 
@@ -24,7 +25,7 @@ def few_networks(monkeypatch):
 
 def test_icml_theorem_1_is_off_by_one_factor_alpha4():
     s = implicit_scalars("relu", 0.2, 2.0, 1.05)
-    right, printed = s.coefficients("ck"), errata.icml_theorem_1(s)
+    right, printed = s.coefficients("ck"), misprints.icml_theorem_1(s)
     assert printed.c2 * s.alpha4 == pytest.approx(right.c2, rel=1e-13)
     assert (printed.c1, printed.c3, printed.d) == (right.c1, right.c3, right.d)
     assert abs(s.alpha4 - 1) > 0.5
@@ -34,18 +35,18 @@ def test_iclr_diagonal_subtracts_what_the_theorems_print():
     s = implicit_scalars("relu", 0.2, 0.8, 1.05)
     for kernel, c3 in (("preactivation_ck", s.ell3), ("preactivation_ntk", s.beta3)):
         right = s.coefficients(kernel)
-        printed = errata.iclr_diagonal(right)
+        printed = misprints.iclr_diagonal(right)
         assert right.d - printed.d == pytest.approx(1.05**4 * c3, rel=1e-12)
         assert printed.c2 == right.c2
 
 
 def test_icml_theorem_3_of_one_and_two_layers_by_hand():
     """ReLU: m1 = 1/2, m2 = 1/(tau sqrt(2 pi)), s = 1/2 - 1/(2 pi) whatever tau is."""
-    one = errata.icml_theorem_3(explicit_scalars(["relu"], 1.3))
+    one = misprints.icml_theorem_3(explicit_scalars(["relu"], 1.3))
     right = explicit_scalars(["relu"], 1.3).coefficients("ck")
     # The squares are those of 1 in the first layer: nothing is wrong yet.
     assert (one.c1, one.c2, one.c3) == pytest.approx((right.c1, right.c2, right.c3), rel=1e-12)
-    two = errata.icml_theorem_3(explicit_scalars(["relu", "relu"], 1.3))
+    two = misprints.icml_theorem_3(explicit_scalars(["relu", "relu"], 1.3))
     first = 1 / (2 * math.pi * 1.3**2)
     tau2 = 1.3**2 * (0.5 - 0.5 / math.pi)
     second = 1 / (2 * math.pi * tau2)
@@ -60,14 +61,14 @@ def test_icml_tangent_kernel_from_the_other_two_kernels():
     k = implicit_kernels(X, "relu", 0.2, 0.8)
     # K = Lambda/(1 - G'), so that 1/(1 - G') is the ratio of the two.
     ratio = k.preactivation_ntk / k.preactivation_ck
-    printed = errata.icml_tangent_kernel(k.ck, k.preactivation_ck, 0.2)
+    printed = misprints.icml_tangent_kernel(k.ck, k.preactivation_ck, 0.2)
     np.testing.assert_allclose(printed, k.ck * ratio, rtol=1e-8)
     assert np.abs(printed - k.ntk).max() > 0.1
 
 
 def test_hld_theorem_3_turns_the_slope_round():
     right = sphere_scalars("nrelu", 1200, sigma_a2=0.2, kernel="preactivation_ntk")
-    printed = errata.hld_theorem_3(right)
+    printed = misprints.hld_theorem_3(right)
     assert printed.beta == -right.beta
     # k(1) - k(0), which has no derivative in it, is the same.
     assert printed.beta + printed.mu == pytest.approx(right.beta + right.mu, rel=1e-13)
@@ -112,6 +113,12 @@ def test_table_and_record(tmp_path, few_networks):
     assert first["right_errors"] == pytest.approx(rows["error"].tolist())
     halved = math.log(first["right_errors"][1] / first["right_errors"][0]) / math.log(2)
     assert first["right_slope"] == pytest.approx(halved)
+    assert set(found["claims"]) == set(CLAIMS)
+    assert all(claim["evidence"].endswith(".") for claim in found["claims"].values())
+
+
+def test_names_are_not_used_twice():
+    assert not set(errata.ERRATA) & set(CLAIMS)
 
 
 @pytest.mark.parametrize("sizes", [(100,), (100, 100), (4, 100)])
