@@ -17,7 +17,7 @@ Examples:
   deqcli flow --data mnist --classes 0,1 --n 200 --init half-normal --widths 250,500,1000
 """)  # fmt: skip
 @options.data
-@click.option("--test-size", type=click.IntRange(1), default=500,
+@click.option("--test-size", type=click.IntRange(2), default=500,
               help="Test samples: drawn, of the test half, or held out of a file.")  # fmt: skip
 @click.option("--widths", type=Commas(int), default="100,500,1000,2000",
               help="Neurons, separated by commas.")  # fmt: skip
@@ -32,7 +32,7 @@ Examples:
 @click.option("--tol", type=float, default=1e-8,
               help="Stop a width once its training loss per sample is this.")  # fmt: skip
 @click.option("--residual", type=float, default=1e-6,
-              help="Relative residual of each equilibrium and adjoint solve.")  # fmt: skip
+              help="Relative residual of each equilibrium and adjoint; 1e-12 or more.")  # fmt: skip
 @click.option("--gamma0", type=float, default=0.5,
               help="Contraction constant ||gamma A|| at the start, below 1.")  # fmt: skip
 @click.option("--scaling", type=click.Choice(("norm", "papers")), default="norm",
@@ -80,8 +80,10 @@ def command(
     error and labels -1 and 1, for several widths m. Every sample is scaled to norm 1 (after
     --preprocess), and points on the sphere are labelled by the sign of their first coordinate.
     Writes loss and error on training and test samples, ||gamma A||, the kernel's extreme
-    eigenvalues, the distance to the linearised path, and the promised envelope and bound. A width
-    whose ||gamma A|| reaches 1 stops there; its rows are kept and the exit code is 3.
+    eigenvalues, the distance to the linearised path, and the promised envelope and bound.
+
+    A network that loses contraction (||gamma A|| reaches 1), or whose solve fails, stops there: the
+    exit code is 3, and everything computed is kept and written.
     """
     from deqcli.cli.running import run_task
     from deqcli.flow.training import Settings
@@ -105,14 +107,12 @@ def command(
         data_dir=data_dir,
     )  # fmt: skip
     result, found = run_task(ctx, flow.task(spec, formats, data_dir), **running)
-    lost = False
-    for run in found.get("runs", []):
-        ended = run["end"] not in ("steps done", "loss below tol")
-        lost = lost or ended
+    runs = found.get("runs", [])
+    for run in runs:
         click.echo(_line(run), err=True)
     if found.get("slope") is not None:
         click.echo(f"distance to the linearised path: slope {found['slope']:.3f}", err=True)
-    return 3 if lost else result.exit_code
+    return 3 if any(run["lost"] for run in runs) else result.exit_code
 
 
 def _line(run: dict[str, Any]) -> str:
@@ -120,8 +120,10 @@ def _line(run: dict[str, Any]) -> str:
     if "steps" not in run:
         norm = "" if run["norm_start"] is None else f", ||gamma A|| = {run['norm_start']:.3g}"
         return f"{head}{run['end']} at the start{norm}"
+    test = ""
+    if run["test_loss"] is not None:
+        test = f"test loss {run['test_loss']:.3g}, test error {run['test_error']:.2%}, "
     return (
         f"{head}{run['end']} after {run['steps']} steps, training loss {run['train_loss']:.3g}, "
-        f"test loss {run['test_loss']:.3g}, test error {run['test_error']:.2%}, "
-        f"||gamma A|| up to {run['norm_largest']:.3g}"
+        f"{test}||gamma A|| up to {run['norm_largest']:.3g}"
     )

@@ -25,7 +25,8 @@ def draw(table: pd.DataFrame) -> Figure:
     ----------
     table : DataFrame
         Columns width, trial, step, status, train_loss, envelope, test_loss, test_error, norm,
-        peak, slope, bound, data, n, method, init, gamma0, as ``deqcli flow`` writes them.
+        peak, slope, window, bound, data, n, method, init, injection, gamma0, as ``deqcli flow``
+        writes them.
     """
     figure = Figure(figsize=(PAGE, 4.3), layout="constrained")
     grid = figure.subplots(2, 2)
@@ -73,9 +74,10 @@ def _draw_test(axes: Axes, rows: pd.DataFrame, color: Any) -> None:
 
 def _draw_norm(axes: Axes, rows: pd.DataFrame, color: Any) -> None:
     axes.plot(rows["step"], rows["norm"], color=color, **_LINE)
-    lost = rows[rows["status"] != "ok"]
+    # A norm that was not measured has no mark.
+    lost = rows[rows["status"] != "ok"].dropna(subset="norm")
     if not lost.empty:
-        axes.plot(lost["step"], lost["norm"].fillna(1.0), "x", color=color, mew=1.1, ms=5)
+        axes.plot(lost["step"], lost["norm"], "x", color=color, mew=1.1, ms=5)
 
 
 def _draw_peaks(axes: Axes, table: pd.DataFrame, colors: dict[Any, Any]) -> None:
@@ -83,9 +85,9 @@ def _draw_peaks(axes: Axes, table: pd.DataFrame, colors: dict[Any, Any]) -> None
     means = runs.groupby("width")["peak"].mean()
     for width, peak in zip(runs["width"], runs["peak"], strict=True):
         axes.plot([width], [peak], "o", color=colors[width], ms=3.5)
-    if len(means) > 1:
+    fitted = float(table["slope"].iloc[0])
+    if len(means) > 1 and np.isfinite(fitted):
         sizes = means.index.to_numpy(dtype=float)
-        fitted = float(table["slope"].iloc[0])
         centre = np.exp(np.log(sizes).mean())
         height = np.exp(np.log(means.to_numpy()).mean())
         axes.plot(
@@ -118,8 +120,14 @@ def _finish(grid: Any, table: pd.DataFrame) -> None:
     grid[0, 0].set_ylabel("training loss")
     grid[0, 1].set_ylabel("test loss, error")
     grid[1, 0].set_ylabel(r"$\|\gamma A(k)\|$")
-    grid[1, 1].set_ylabel(r"$\max_t\,\|u(t) - \hat{u}(t)\|$")
+    path = "descent" if table["method"].iloc[0] == "gd" else "flow"
+    grid[1, 1].set_ylabel(f"distance to linearised {path}")
     grid[1, 1].set_xlabel("width m")
+    window = float(table["window"].iloc[0])
+    if np.isfinite(window):
+        grid[1, 1].set_title(
+            f"largest over the time all surviving runs share, t ≤ {window:.3g}", fontsize=7
+        )
     if table["norm"].max() > 0.8:
         grid[1, 0].axhline(1.0, color="0.5", lw=0.7, ls="--", zorder=0)
     _explain(grid[0, 0], ("-", "loss"), ("--", r"$e^{-\lambda_0 t}\,$loss(0)"))

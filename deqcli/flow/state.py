@@ -15,6 +15,8 @@ Array = NDArray[np.float64]
 
 #: The norm of the matrix has reached 1: nothing says that the equilibrium is unique.
 LOST = "contraction lost"
+#: No neuron is awake at the start: nothing moves, and a step has no size.
+ZERO = "kernel is zero"
 
 # The first solve decides H(0), whose smallest eigenvalue may be 1e-7 of its largest.
 _FIRST = 1e-12
@@ -31,12 +33,11 @@ class Samples:
 
 
 class LostError(Exception):
-    """The map is no contraction, or a solve did not converge."""
+    """The map is no contraction, or a solve did not converge, at a time of the training."""
 
-    def __init__(self, status: str, norm: float, contraction: float = np.nan) -> None:
+    def __init__(self, status: str, time: float, norm: float, contraction: float = np.nan) -> None:
         super().__init__(status)
-        self.status, self.norm, self.contraction = status, norm, contraction
-        self.time: float | None = None
+        self.status, self.time, self.norm, self.contraction = status, time, norm, contraction
 
 
 class State:
@@ -47,10 +48,12 @@ class State:
         self.matrix = network.matrix.copy()
         self._injected = network.inject(samples.X)
         self._injected_test = network.inject(samples.X_test)
-        self._Z, self._w = [self._injected], [np.ones_like(self._injected)]
-        self._w[0] *= network.output_weights
+        self._Z = [self._injected]
+        self._w = np.ones_like(self._injected)
+        self._w *= network.output_weights
         self._Z_test = self._injected_test
         self._tracker: NormTracker | None = None
+        self.time = 0.0
         self.norm = self.contraction = np.nan
         self.sweeps = 0
         self.u = np.empty(0)
@@ -63,28 +66,30 @@ class State:
     @property
     def V(self) -> Array:
         """The adjoints, of shape (n, m)."""
-        return self._w[-1] * (self.Z > 0)
+        return self._w * (self.Z > 0)
 
-    def solve(self, matrix: Array, *, extrapolate: bool = False, refresh: bool = False) -> None:
-        """Set the matrix and solve for it; ``extrapolate`` starts on the line of the last two."""
-        self.matrix = matrix
+    def solve(
+        self, time: float, matrix: Array, *, extrapolate: bool = False, refresh: bool = False
+    ) -> None:
+        """Set time and matrix and solve; ``extrapolate`` starts on the line of the last two."""
+        self.time, self.matrix = time, matrix
         self._follow_norm(refresh)
         tolerance = _FIRST if self.u.size == 0 else self.tolerance
-        Z, w = self._Z[-1], self._w[-1]
+        Z = self.Z
         if extrapolate and len(self._Z) == 2:
             Z = np.maximum(2 * Z - self._Z[0], 0)
         forward = self._checked(equilibrium(matrix, self._injected, Z, tolerance))
         active = (forward.value > 0).astype(np.float64)
         b = self.network.output_weights
-        backward = self._checked(adjoint(matrix, active, b, w, tolerance))
-        self._Z, self._w = [self._Z[-1], forward.value], [self._w[-1], backward.value]
+        backward = self._checked(adjoint(matrix, active, b, self._w, tolerance))
+        self._Z, self._w = [self.Z, forward.value], backward.value
         self.contraction = forward.contraction
         self.sweeps = forward.iterations + backward.iterations
         self.u = self.network.outputs(forward.value)
 
     def _follow_norm(self, refresh: bool) -> None:
         if not np.isfinite(self.matrix).all():
-            raise LostError(str(Status.DIVERGED), np.nan)
+            raise LostError(str(Status.DIVERGED), self.time, np.nan)
         if self._tracker is None:
             self._tracker = NormTracker(self.matrix)
         elif refresh:
@@ -93,11 +98,11 @@ class State:
             self._tracker.update(self.matrix)
         self.norm = self._tracker.value
         if self.norm >= 1:
-            raise LostError(LOST, self.norm)
+            raise LostError(LOST, self.time, self.norm)
 
     def _checked(self, solve: Solve) -> Solve:
         if not solve.converged:
-            raise LostError(str(solve.status), self.norm, solve.contraction)
+            raise LostError(str(solve.status), self.time, self.norm, solve.contraction)
         return solve
 
     def outputs_test(self) -> Array:

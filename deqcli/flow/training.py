@@ -10,25 +10,28 @@ adjoint of all samples from where the step before left them.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.integrate import solve_ivp
+from scipy.integrate import RK45
 from scipy.linalg import eigvalsh
 
 from deqcli.errors import InputError
 from deqcli.flow.linearised import Linearised, linearise
 from deqcli.flow.network import Network
-from deqcli.flow.state import LostError, Samples, State
+from deqcli.flow.state import ZERO, LostError, Samples, State
 from deqcli.spectra import operator_distance
 
 Array = NDArray[np.float64]
 
 METHODS = ("gd", "ode")
 OK = "ok"
+#: How a run ends that was not lost.
+DONE, REACHED = FINISHED = ("steps done", "loss below tol")
 
 #: How many times test loss and eigenvalues are measured.
 _CHECKPOINTS = 40
@@ -37,6 +40,8 @@ _CHECKPOINTS = 40
 _INTEGRATOR = 1e-4
 #: Its longest step in units of 1/lambda_max(H(0)); the method (RK45) is stable up to 3.3.
 _LONGEST = 2.0
+#: The smallest residual that rounding lets every solve reach.
+_TIGHTEST = 1e-12
 
 
 @dataclass(frozen=True)
@@ -71,10 +76,12 @@ class Settings:
             raise InputError(f"--steps must be at least 1, not {self.steps}.")
         if not 0 < self.step < 2:
             raise InputError(f"--step must lie between 0 and 2 to be stable, not {self.step:g}.")
-        if not self.tolerance >= 0:
-            raise InputError(f"--tol must not be negative, but is {self.tolerance:g}.")
-        if not 0 < self.residual < 1e-2:
-            raise InputError(f"--residual must lie between 0 and 0.01, not {self.residual:g}.")
+        if not 0 <= self.tolerance < np.inf:
+            raise InputError(f"--tol must be finite and not negative, not {self.tolerance:g}.")
+        if not _TIGHTEST <= self.residual < 1e-2:
+            raise InputError(
+                f"--residual must lie between {_TIGHTEST:g} and 0.01, not {self.residual:g}."
+            )
 
 
 @dataclass(frozen=True)
@@ -110,12 +117,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Training:
-    """A finished run: its rows, and what was known at the start (None if that was no contraction).
+    """A run that has ended: its rows, and what was known at the start (None if it had none).
 
     Attributes
     ----------
     status : str
-        ``steps done``, ``loss below tol``, or why training stopped early.
+        Of :data:`FINISHED`, or why training stopped early.
     step_size : float
         The gradient step, in time.
     """
@@ -127,8 +134,8 @@ class Training:
 
     @property
     def lost(self) -> bool:
-        """Whether the run ended because the equilibrium was no longer certain."""
-        return self.rows[-1].status != OK
+        """Whether the run ended for another reason than its settings."""
+        return self.status not in FINISHED
 
 
 def checkpoints(steps: int) -> list[int]:
@@ -163,31 +170,35 @@ def train(network: Network, samples: Samples, settings: Settings) -> Training:
     state = State(network, samples, settings.residual)
     rows: list[Row] = []
     try:
-        state.solve(state.matrix)
+        state.solve(0.0, state.matrix)
         line = linearise(state.kernel(), state.u, samples.y)
+        if not line.largest > np.finfo(float).tiny:
+            raise LostError(ZERO, 0.0, state.norm, state.contraction)
     except LostError as lost:
-        return Training((_last_row(lost, 0, 0.0),), lost.status, np.nan, None)
+        return Training((_last_row(lost, 0),), lost.status, np.nan, None)
     size = settings.step / line.largest
     moves = {"gd": _descend, "ode": _integrate}[settings.method](state, settings, size)
     full = set(checkpoints(settings.steps))
-    status = "steps done"
-    count = 0
+    status = DONE
     try:
         for count in moves:
             enough = state.loss() <= settings.tolerance
-            rows.append(_measure(state, line, settings, count, size, enough or count in full))
+            rows.append(_measure(state, line, settings, count, size))
+            if enough or count in full:
+                rows[-1] = replace(rows[-1], **_measure_kernel(state, line))
+                # Last, for its solve may fail: what is known of the time stays.
+                rows[-1] = replace(rows[-1], **_measure_test(state))
             if enough:
-                status = "loss below tol"
+                status = REACHED
                 break
     except LostError as lost:
-        time = (count + 1) * size if lost.time is None else lost.time
-        rows.append(_last_row(lost, int(np.ceil(time / size - 1e-9)), time))
+        rows.append(_last_row(lost, int(np.ceil(lost.time / size - 1e-9))))
         status = lost.status
     return Training(tuple(rows), status, size, line)
 
 
-def _last_row(lost: LostError, step: int, time: float) -> Row:
-    return Row(step, time, lost.status, norm=lost.norm, contraction=lost.contraction)
+def _last_row(lost: LostError, step: int) -> Row:
+    return Row(step, lost.time, lost.status, norm=lost.norm, contraction=lost.contraction)
 
 
 def _descend(state: State, settings: Settings, size: float) -> Iterator[int]:
@@ -196,7 +207,7 @@ def _descend(state: State, settings: Settings, size: float) -> Iterator[int]:
     full = set(checkpoints(settings.steps))
     for count in range(1, settings.steps + 1):
         state.matrix += size * state.velocity()
-        state.solve(state.matrix, extrapolate=True, refresh=count in full)
+        state.solve(count * size, state.matrix, extrapolate=True, refresh=count in full)
         yield count
 
 
@@ -209,35 +220,42 @@ def _integrate(state: State, settings: Settings, size: float) -> Iterator[int]:
 
     def velocity(time: float, flat: Array) -> Array:
         try:
-            state.solve(flat.reshape(shape))
+            state.solve(float(time), flat.reshape(shape))
         except LostError as lost:
             # A trial step may overshoot: the integrator answers NaN by a smaller one, until that
             # is as small as a float and it gives up.
             if np.isfinite(lost.norm):
-                lost.time = float(time)
-                found.append(lost)
+                found[:] = [lost]
             return np.full(flat.size, np.nan)
         return state.velocity().ravel()
 
-    for last, mark in pairwise(checkpoints(settings.steps)):
-        # Only the end is kept: a matrix for every inner step would not fit into memory.
-        path = solve_ivp(
-            velocity, (last * size, mark * size), state.matrix.ravel(), t_eval=[mark * size],
-            rtol=_INTEGRATOR, atol=atol, max_step=_LONGEST * size / settings.step,
-        )  # fmt: skip
-        if not path.success:
-            raise found[-1] if found else LostError("integrator failed", state.norm)
-        state.solve(path.y[:, -1].reshape(shape), refresh=True)
-        yield mark
+    _, *marks = checkpoints(settings.steps)
+    # One integrator for all times, which keeps no path: each holds a dozen matrices in a cycle of
+    # references, and they would stay until the collector happens to come by.
+    integrator = RK45(
+        velocity, 0.0, state.matrix.ravel(), marks[0] * size,
+        rtol=_INTEGRATOR, atol=atol, max_step=_LONGEST * size / settings.step,
+    )  # fmt: skip
+    try:
+        for mark in marks:
+            integrator.t_bound, integrator.status = mark * size, "running"
+            while integrator.status == "running":
+                found.clear()
+                integrator.step()
+            if integrator.status == "failed":
+                raise found[0] if found else LostError("integrator failed", state.time, state.norm)
+            state.solve(mark * size, integrator.y.reshape(shape), refresh=True)
+            yield mark
+    finally:
+        del integrator
+        gc.collect()
 
 
-def _measure(
-    state: State, line: Linearised, settings: Settings, count: int, size: float, full: bool
-) -> Row:
+def _measure(state: State, line: Linearised, settings: Settings, count: int, size: float) -> Row:
     u, y, time = state.u, state.samples.y, count * size
     flow = line.flow(time)
     own = line.descent(size, count) if settings.method == "gd" else flow
-    row = Row(
+    return Row(
         step=count,
         time=time,
         train_loss=state.loss(),
@@ -249,20 +267,24 @@ def _measure(
         distance_method=float(np.linalg.norm(u - own)),
         sweeps=state.sweeps,
     )
-    return _measure_more(row, state, line) if full else row
 
 
-def _measure_more(row: Row, state: State, line: Linearised) -> Row:
-    """Add what costs more than a step's share: test samples and eigenvalues."""
+def _measure_kernel(state: State, line: Linearised) -> dict[str, Any]:
+    """Return what H(t) says; its eigenvalues cost more than a step."""
+    if state.time == 0:
+        ends = {"lambda_min": line.smallest, "lambda_max": line.largest}
+        return {**ends, "kernel_change": 0.0}
+    H = state.kernel()
+    values = eigvalsh(H)
+    ends = {"lambda_min": float(values[0]), "lambda_max": float(values[-1])}
+    return {**ends, "kernel_change": operator_distance(H, line.kernel)}
+
+
+def _measure_test(state: State) -> dict[str, Any]:
+    """Return loss and error on the test samples."""
     f, y = state.outputs_test(), state.samples.y_test
-    H = state.kernel() if row.step else line.kernel
-    values = eigvalsh(H) if row.step else line.eigenvalues
-    return replace(
-        row,
-        test_loss=float(np.mean((f - y) ** 2) / 2),
-        test_error=float(np.mean(f * y <= 0)),
-        test_absolute=float(np.mean(np.abs(f - y))),
-        lambda_min=float(values[0]),
-        lambda_max=float(values[-1]),
-        kernel_change=operator_distance(H, line.kernel) if row.step else 0.0,
-    )
+    return {
+        "test_loss": float(np.mean((f - y) ** 2) / 2),
+        "test_error": float(np.mean(f * y <= 0)),
+        "test_absolute": float(np.mean(np.abs(f - y))),
+    }

@@ -6,14 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from deqcli import cli
-
 SMALL = ("flow", "--n", "16", "--p", "10", "--test-size", "12", "--steps", "6", "-j", "1")
-
-
-@pytest.fixture(autouse=True)
-def _known(monkeypatch):
-    monkeypatch.setitem(cli.COMMANDS, "flow", ("deqcli.cli.flow", "Train only the implicit layer."))
 
 
 def test_a_small_run(deqcli):
@@ -28,6 +21,7 @@ def test_a_small_run(deqcli):
     assert "width 80, trial 0: steps done after 6 steps, training loss" in done.err
     assert f"slope {record['results']['slope']:.3f}" in done.err
     table = pd.read_csv("results/f.csv")
+    assert record["results"]["window"] == table.groupby("width")["time"].max().min()
     assert len(table) == 2 * 7
     assert deqcli("flow", "--config", "results/f.json", "--name", "g", "-j", "2").code == 0
     assert Path("results/g.csv").read_bytes() == Path("results/f.csv").read_bytes()
@@ -68,22 +62,42 @@ def test_lost_contraction_in_the_middle(deqcli):
     assert (pd.read_csv("results/f.csv")["status"] == "ok").any()
 
 
+def test_dead_neurons_exit_with_3(deqcli):
+    done = deqcli("flow", "--n", "2", "--p", "10", "--widths", "2", "--trials", "30",
+                  "--test-size", "4", "--steps", "2", "--name", "f", "-j", "1")  # fmt: skip
+    assert done.code == 3
+    assert "kernel is zero at the start, ||gamma A|| = 0.5" in done.err
+    rows = pd.read_csv("results/f.csv").query("status == 'kernel is zero'")
+    assert not rows.empty
+    assert rows["step"].eq(0).all()
+    assert not rows.duplicated(["width", "trial"]).any()
+
+
+def test_help_says_what_losing_contraction_means(deqcli):
+    text = " ".join(deqcli("flow", "--help").out.split())
+    assert "loses contraction (||gamma A|| reaches 1)" in text
+    assert "the exit code is 3, and everything computed is kept and written." in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("--widths", "a"), "--widths"),
-        (("--widths", "50,50"), "--widths"),
+        (("--widths", "50,50"), "--widths 50,50"),
         (("--widths", "1"), "--widths"),
         (("--gamma0", "1"), "--gamma0"),
         (("--gamma0", "0"), "--gamma0"),
         (("--step", "2"), "--step"),
         (("--steps", "0"), "--steps"),
         (("--tol", "-1"), "--tol"),
+        (("--tol", "inf"), "--tol"),
         (("--residual", "0"), "--residual"),
+        (("--residual", "1e-20"), "--residual"),
         (("--method", "sgd"), "--method"),
         (("--init", "zero"), "--init"),
         (("--injection", "sin"), "--injection"),
-        (("--test-size", "0"), "--test-size"),
+        (("--test-size", "1"), "--test-size"),
+        (("--data", "sphere", "--test-size", "1"), "--test-size"),
         (("--classes", "3", "--p", "30"), "--classes"),
         (("--data", "nowhere"), "--data"),
     ],

@@ -30,6 +30,7 @@ def flow_table(trials=1, lost=()):
                         "bound": 3.0,
                         "peak": 40.0 / width,
                         "slope": -1.0,
+                        "window": 12.5,
                     }
                 )
             )
@@ -103,6 +104,32 @@ def test_a_width_that_stopped_is_crossed_where_it_did():
     assert not [line for line in flow.draw(flow_table()).axes[2].lines if line.get_marker() == "x"]
 
 
+def test_a_norm_that_was_not_measured_has_no_cross():
+    table = flow_table(lost=(100,))
+    table.loc[table["status"] != "ok", "norm"] = np.nan
+    norm = flow.draw(table).axes[2]
+    assert not [line for line in norm.lines if line.get_marker() == "x"]
+
+
+def test_the_last_panel_names_its_path_and_its_window():
+    for method, path in (("gd", "descent"), ("ode", "flow")):
+        peaks = flow.draw(flow_table().assign(method=method)).axes[3]
+        assert peaks.get_ylabel() == f"distance to linearised {path}"
+        assert peaks.get_title() == "largest over the time all surviving runs share, t ≤ 12.5"
+    assert not flow.draw(flow_table().assign(window=np.nan)).axes[3].get_title()
+
+
+def test_without_a_slope_there_is_no_line():
+    peaks = flow.draw(flow_table().assign(slope=np.nan)).axes[3]
+    assert [line.get_marker() for line in peaks.lines] == ["o", "o"]
+
+
+def test_the_docstring_names_every_column_it_needs():
+    text = flow.draw.__doc__.replace("\n", " ")
+    for column in flow_table().columns:
+        assert f" {column}," in text, column
+
+
 def test_one_width_or_none_that_ran_is_no_obstacle(tmp_path):
     one = flow_table().query("width == 400").assign(slope=np.nan, bound=np.inf)
     peaks = flow.draw(one).axes[3]
@@ -124,7 +151,7 @@ def test_drawing_twice_gives_the_same_bytes_and_leaves_settings_alone(tmp_path):
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
-@pytest.mark.parametrize("column", ["train_loss", "peak", "bound"])
+@pytest.mark.parametrize("column", ["train_loss", "peak", "bound", "injection", "window"])
 def test_the_table_must_have_the_columns(column):
     with pytest.raises(KeyError, match=column):
         flow.draw(flow_table().drop(columns=column))

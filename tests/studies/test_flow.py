@@ -10,6 +10,7 @@ import pytest
 
 import deqcli
 from deqcli.errors import DataError, InputError
+from deqcli.flow.promises import promises
 from deqcli.flow.training import Settings, checkpoints
 from deqcli.runs.files import read_csv
 from deqcli.runs.task import execute
@@ -49,8 +50,8 @@ def test_the_table_has_a_row_a_step_and_these_columns(whole):
         "test_loss", "test_error", "test_absolute", "norm", "contraction", "lambda_min",
         "lambda_max", "kernel_change", "distance", "distance_method", "sweeps", "bound",
         "rademacher", "gamma",
-        "step_size", "n", "p", "n_test", "peak", "slope", "data", "method", "init", "injection",
-        "gamma0", "scaling",
+        "step_size", "n", "p", "n_test", "peak", "slope", "window", "data", "method", "init",
+        "injection", "gamma0", "scaling",
     ]  # fmt: skip
     runs = table.groupby(["width", "trial"])
     assert list(runs.groups) == [(30, 0), (30, 1), (60, 0), (60, 1)]
@@ -75,11 +76,12 @@ def test_peaks_are_over_the_common_time_and_the_slope_is_theirs(whole):
     means = expected.groupby("width").mean()
     slope = np.log(means[60] / means[30]) / np.log(2)
     assert table["slope"].iloc[0] == pytest.approx(slope)
+    assert table["window"].eq(common).all()
 
 
 def test_promises_say_what_the_table_says(whole):
     rows = whole[1].query("width == 60 and trial == 1")
-    found = flow.promises(rows)
+    found = promises(rows)
     assert found["steps"] == found["test_step"] == 8
     assert found["lambda0"] == rows["lambda_min"].iloc[0]
     assert found["lambda_min_ratio"] == rows["lambda_min"].min() / rows["lambda_min"].iloc[0]
@@ -91,7 +93,16 @@ def test_promises_say_what_the_table_says(whole):
     assert found["largest_rise"] == rows["train_loss"].diff().max()
     assert found["bound"] == rows["bound"].iloc[0]
     lost = rows.assign(status="contraction lost", norm=1.5)
-    assert flow.promises(lost) == {"norm_start": 1.5}
+    assert promises(lost) == {"norm_start": 1.5}
+
+
+def test_promises_of_a_run_that_was_never_tested_or_has_a_singular_kernel(whole):
+    rows = whole[1].query("width == 60 and trial == 1 and step == 0")
+    tests = dict.fromkeys(("test_loss", "test_error", "test_absolute"), np.nan)
+    found = promises(rows.assign(**tests))
+    assert found["test_step"] is found["test_loss"] is found["test_error"] is None
+    assert found["lambda0"] == rows["lambda_min"].iloc[0]
+    assert promises(rows.assign(lambda_min=0.0))["lambda_min_ratio"] is None
 
 
 def test_jobs_do_not_change_a_byte(whole, tmp_path):
@@ -144,9 +155,55 @@ def test_a_width_that_stops_to_contract_keeps_its_rows(tmp_path):
     assert 1 < len(narrow) < 61
     assert narrow["norm"].iloc[-1] >= 1
     assert narrow["train_loss"].notna().tolist() == (narrow["status"] == "ok").tolist()
-    # The wide run is compared over the time that the narrow one lived.
-    early = wide[wide["time"] <= narrow["time"].iloc[-2]]
-    assert wide["peak"].iloc[0] == early["distance_method"].max()
+    # The wide run is compared over all its time: the narrow one is left out.
+    assert wide["peak"].iloc[0] == wide["distance_method"].max()
+    assert narrow["peak"].isna().all()
+    assert wide["window"].iloc[0] == wide["time"].iloc[-1]
+
+
+def fake_run(end, distances, n=4):
+    """The arrays of one point whose distances to the linearised path are these."""
+    steps = np.arange(len(distances))
+    columns = dict.fromkeys(flow._COLUMNS, np.ones(len(steps)))
+    status = ["ok"] * (len(steps) - 1) + ["ok" if end == "steps done" else end]
+    numbers = dict.fromkeys(("bound", "rademacher", "gamma", "step_size"), np.array(1.0))
+    return {
+        **columns, **numbers, "step": steps, "time": steps * 1.0, "status": np.array(status),
+        "distance_method": np.array(distances), "end": np.array(end), "shape": np.array([n, 3, 2]),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("runs", "slope", "window"),
+    [
+        # One lost early, at 10, neither shortens the time nor enters the fit.
+        ([("contraction lost", [0, 9.0]), ("steps done", [0, 2, 8]), ("steps done", [0, 1, 2, 9])],
+         -2.0, 2.0),
+        # Fewer than two widths are left.
+        ([("contraction lost", [0, 9.0]), ("stalled", [0, 2, 8]), ("steps done", [0, 1, 2, 9])],
+         None, 3.0),
+        # None is left.
+        ([("contraction lost", [0, 9.0])] * 3, None, None),
+        # No time: only the rounding at the start is shared.
+        ([("steps done", [1e-16]), ("steps done", [1e-15, 2, 8]), ("steps done", [1e-16, 1, 2])],
+         None, None),
+        # A peak of rounding.
+        ([("steps done", [0, 1e-13]), ("steps done", [0, 2]), ("steps done", [0, 1])], None, 1.0),
+    ],
+)  # fmt: skip
+def test_lost_runs_and_rounding_do_not_enter_the_slope(runs, slope, window):
+    spec = make_spec(widths=(10, 20, 40), trials=1)
+    points = {
+        f"width={width} trial=0": fake_run(*run)
+        for width, run in zip(spec["widths"], runs, strict=True)
+    }
+    made = flow.assemble(spec, points.__getitem__)
+    assert made.extra["slope"] == (slope if slope is None else pytest.approx(slope))
+    assert made.extra["window"] == window
+    expected = [end != "steps done" for end, _ in runs]
+    assert [run["lost"] for run in made.extra["runs"]] == expected
+    peaks = made.table.groupby("width")["peak"].first()
+    assert peaks.isna().tolist() == [lost or window is None for lost in expected]
 
 
 def test_no_width_that_contracts_makes_a_table_and_a_figure_all_the_same(tmp_path):
@@ -175,9 +232,9 @@ def test_samples_have_norm_one_and_signs(tmp_path):
 
 @pytest.fixture
 def toy(tmp_path):
-    """Files of two and of three classes."""
+    """Files of one, two and three classes."""
     rng = np.random.default_rng(0)
-    for classes in (2, 3):
+    for classes in (1, 2, 3):
         X, y = rng.random((60, 4)) + 1, np.arange(60) % classes + 5
         np.savez(tmp_path / f"{classes}.npz", X=X, y=y)
     np.savez(tmp_path / "zero.npz", X=np.zeros((60, 4)), y=np.arange(60) % 2)
@@ -209,17 +266,22 @@ def test_a_file_of_ones_own(toy):
 
 def test_two_classes_are_asked_for(toy):
     for data, changes in (
-        ("gmm", {"classes": "3", "p": 30}),
-        (str(toy / "3.npz"), {"p": None}),
-        (str(toy / "3.npz"), {"p": None, "classes": "5"}),
+        ("gmm", {"classes": "3", "p": 30, "words": "--classes 3: .* --classes 2"}),
+        (str(toy / "3.npz"), {"p": None, "words": "has 3 classes; name two classes, such as 5,6"}),
+        (str(toy / "3.npz"), {"p": None, "classes": "5", "words": "--classes 5: name .* as 5,6"}),
+        (str(toy / "1.npz"), {"p": None, "words": "has 1 class; give data"}),
     ):
-        with pytest.raises(InputError, match="--classes"):
+        with pytest.raises(InputError, match=changes.pop("words")):
             make_spec(data, **changes)
 
 
 @pytest.mark.parametrize(
     ("name", "classes", "words"),
-    [("mnist", None, "10 classes"), ("mnist:test", ["0", "1"], "test")],
+    [
+        ("mnist", None, "10 classes"),
+        ("mnist", ["0"], "--classes 0: name two classes, such as 0,1"),
+        ("mnist:test", ["0", "1"], "test"),
+    ],
 )
 def test_of_named_data_two_classes_with_a_test_half(monkeypatch, name, classes, words):
     found = {"data": name, "n": 9, "p": 4, "classes": classes, "select": "random"}
@@ -231,9 +293,12 @@ def test_of_named_data_two_classes_with_a_test_half(monkeypatch, name, classes, 
 @pytest.mark.parametrize(
     ("changes", "option"),
     [
-        ({"widths": (5, 5)}, "--widths"),
-        ({"widths": (1,)}, "--widths"),
-        ({"test_size": 0}, "--test-size"),
+        ({"widths": (5, 5)}, "--widths 5,5"),
+        ({"widths": (1,)}, "--widths 1"),
+        ({"test_size": 1}, "--test-size must be at least 2, not 1"),
+        ({"test_size": 1, "data": "sphere"}, "--test-size"),
+        ({"n": 1}, "--n must be at least 2, not 1"),
+        ({"trials": 0}, "--trials must be at least 1, not 0"),
         ({"gamma0": 1.5}, "--gamma0"),
         ({"init": "ones"}, "--init"),
     ],
