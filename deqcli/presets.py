@@ -181,7 +181,7 @@ def sized(preset: Preset, size: Size) -> Preset:
     settings = dict(preset.settings)
     for key, limit in RULES[size].get(preset.command, {}).items():
         if key in settings:
-            settings[key] = _cut(settings[key], limit)
+            settings[key] = _cut(preset.name, key, settings[key], limit)
     n, whole, p = settings.get("n"), preset.settings.get("n"), settings.get("p")
     if isinstance(n, int) and isinstance(whole, int) and isinstance(p, int):
         settings["p"] = round(p * n / whole)
@@ -189,8 +189,11 @@ def sized(preset: Preset, size: Size) -> Preset:
     return replace(preset, settings=settings, cut=cut)
 
 
-def _cut(value: Setting, limit: int) -> Setting:
+def _cut(name: str, key: str, value: Setting, limit: int) -> Setting:
+    entries = value if isinstance(value, list) else [value]
+    for entry in entries:
+        if isinstance(entry, bool) or not isinstance(entry, int | float):
+            raise InputError(f"The preset {name} has {key} = {entry!r}; give a number.")
     if isinstance(value, list):
         return [entry for entry in value if entry <= limit]
-    assert isinstance(value, int | float)
-    return min(value, limit)
+    return min(entries[0], limit)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from deqcli import presets
-from deqcli.errors import DataError, InputError
+from deqcli.errors import InputError
 from deqcli.reproduction.quantities import QUANTITIES
-from deqcli.reproduction.running import _require_data, read
+from deqcli.reproduction.running import _missing_data, read
 
 ROOT = Path(__file__).parents[1]
 FOLDER = Path(os.environ.get("DEQCLI_DATA_DIR", ROOT.parent / "shared" / "data"))
@@ -62,10 +66,9 @@ def here(tmp_path, monkeypatch):
 
 
 def need(preset: presets.Preset) -> None:
-    try:
-        _require_data(preset)
-    except DataError as error:
-        pytest.skip(str(error))
+    missing = _missing_data(preset)
+    if missing:
+        pytest.skip(missing)
 
 
 def test_one_for_each_figure():
@@ -102,12 +105,11 @@ def test_preset_runs_shrunk_and_has_its_quantities(name, here, capsys):
     preset = shrunk(presets.load(name))
     need(preset)
     code = run(["--quiet", *preset.arguments(), "--name", "tiny", "-j", "1"])
-    assert code in (0, 3), capsys.readouterr().err
+    assert code == 0, capsys.readouterr().err
     done = read(here / "results", "tiny")
-    assert done is not None, capsys.readouterr().err
+    assert done is not None
     for quantity in QUANTITIES[name]:
-        measured = quantity.measure(done)
-        assert isinstance(measured.value, float), quantity.name
+        assert np.isfinite(quantity.measure(done).value), quantity.name
     given = done.record["options"]
     assert given["command"] == preset.command
     for key, value in preset.settings.items():
@@ -137,14 +139,15 @@ def test_sizes_only_ever_shrink():
         assert whole.command == "accuracy" or not standard.cut
 
 
-def test_dimension_falls_with_n():
-    whole = presets.Preset("a/b", "spectrum", {"n": 6000, "p": 3000, "realizations": 10}, "", "")
-    cut = presets.sized(whole, "quick")
-    assert (cut.settings["n"], cut.settings["p"], cut.cut) == (1000, 500, ("n", "p"))
+@pytest.mark.parametrize("value", ['"abc"', "true", '[64, "abc"]', "[[1]]"])
+def test_value_of_the_wrong_type_is_named(value):
+    preset = presets.parse("x/y", f'command = "match"\nn = {value}\n')
+    with pytest.raises(InputError, match=r"preset x/y has n = .*; give a number"):
+        presets.sized(preset, "quick")
 
 
 def test_readme_of_the_presets_states_the_limits():
-    text = (presets.folder() / "README.md").read_text(encoding="utf-8")
+    text = (presets.folder() / "README.md").read_text(encoding="utf-8").partition("\n## ")[0]
     for size in ("quick", "standard"):
         for command, rules in presets.RULES[size].items():
             (line,) = [line for line in text.splitlines() if line.startswith(f"| `{command}` ")]
@@ -162,8 +165,6 @@ def test_unknown_key_missing_command_and_bad_toml_are_errors():
         presets.parse("x/y", 'command = "spektrum"\n', _options)
     with pytest.raises(InputError, match="not TOML"):
         presets.parse("x/y", "n = \n")
-    with pytest.raises(InputError, match="no preset"):
-        presets.load("iclr/figure-9")
 
 
 def test_arguments_of_lists_flags_and_numbers():
@@ -183,6 +184,10 @@ def test_installed_package_is_looked_at_first(tmp_path, monkeypatch):
     assert (found.title, found.about) == ("Paper, Figure 1", "What it shows.")
 
 
-def test_presets_ship_in_the_wheel():
-    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-    assert build["targets"]["wheel"]["force-include"]["experiments"] == "deqcli/experiments"
+@pytest.mark.slow
+def test_presets_ship_in_the_wheel(tmp_path):
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
+    subprocess.run([*command, "--wheel-dir", str(tmp_path), str(ROOT)], check=True, timeout=200)
+    (wheel,) = tmp_path.glob("deqcli-*.whl")
+    files = set(zipfile.ZipFile(wheel).namelist())
+    assert {f"deqcli/experiments/{name}.toml" for name in FIGURES} <= files

@@ -1,19 +1,18 @@
-"""Verdicts, checks and the summary; runs are played by a function that writes files."""
+"""Verdicts and the summary; runs are played by a function that writes files."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from deqcli import presets
-from deqcli.errors import RunConflictError
-from deqcli.reproduction import check, running, summary
+from deqcli.errors import InputError, RunConflictError, RunError
+from deqcli.reproduction import running, summary
 from deqcli.reproduction.quantities import QUANTITIES
-from deqcli.reproduction.verdicts import Claim, Measured, Printed, Quantity, Run, verdict
+from deqcli.reproduction.verdicts import RULE, Claim, Measured, Printed, Quantity, verdict
 
 
 def judge(paper, value, spread=None, cut=()):
@@ -63,36 +62,6 @@ def test_every_printed_number_needs_its_size():
                 assert {"n", "p"} <= set(quantity.needs), quantity.name
 
 
-def test_slopes_and_their_spread_are_those_of_the_trials():
-    n = np.array([64, 256, 1024])
-    rows = pd.concat(
-        [pd.DataFrame({"act": "lrelu:slope=0.1", "n": n, "trial": trial, "slope": -0.5,
-                       "error": n**power})
-         for trial, power in enumerate((-0.4, -0.6))]
-    )  # fmt: skip
-    quantity = QUANTITIES["icml/error-vs-n"][3]
-    found = quantity.measure(Run({"results": {}}, rows))
-    assert found.value == -0.5
-    assert found.spread == pytest.approx(0.1)
-
-
-def test_gaps_are_in_points_and_compared_by_size():
-    gaps = [
-        {"net": net, "width": width, "mean": mean, "standard_error": error}
-        for net, width, mean, error in [
-            ("matched", 32, 9.0, 9.0), ("plain", 32, 9.0, 9.0),
-            ("matched", 64, -0.003, 0.003), ("plain", 64, 0.02, 0.004),
-        ]
-    ]  # fmt: skip
-    run = Run({"results": {"gaps": gaps}}, pd.DataFrame())
-    _, twin, plain, advantage = QUANTITIES["iclr/figure-3-a"]
-    assert twin.measure(run).value == pytest.approx(-0.3)
-    assert plain.measure(run).spread == pytest.approx(0.4)
-    found = advantage.measure(run)
-    assert (found.value, found.spread) == pytest.approx((1.7, 0.5))
-    assert verdict(advantage, found) == "agrees"
-
-
 PRESET = presets.Preset(
     "icml/h-tanh", "match", {"act": "tanh", "data": "gmm", "n": 800}, "ICML slides", "About."
 )
@@ -101,9 +70,12 @@ PRESET = presets.Preset(
 class Played:
     """Stands for the command line: writes what a run leaves."""
 
-    def __init__(self, error: Exception | None = None) -> None:
+    def __init__(self, error: Exception | None = None, *, code: int = 0, bad: int | None = None):
         self.calls: list[list[str]] = []
         self.error = error
+        self.code = code
+        self.bad = bad
+        self.results = {}
 
     def __call__(self, arguments, silent):
         self.calls.append(list(arguments))
@@ -112,23 +84,28 @@ class Played:
         given = dict(zip(arguments[1::2], arguments[2::2], strict=False))
         seed = int(given.get("--seed", 0))
         assert silent == (seed > 0)
+        if seed == self.bad:
+            raise RunError("the seed is bad.")
         out, stem = Path(given["--out"]), given["--name"]
-        results = {"matched_relative": 0.01 * (1 + seed), "plain_relative": 0.5}
+        results = {"matched_relative": 0.01 * (1 + seed), "plain_relative": 0.5} | self.results
         out.mkdir(parents=True, exist_ok=True)
         record = {"results": results, "spec_hash": f"hash {given['--n']}"}
         (out / f"{stem}.json").write_text(json.dumps(record))
         (out / f"{stem}.csv").write_text("a\n1\n")
-        return 0
+        return self.code
 
 
 def test_rows_have_the_spread_over_three_seeds_and_the_command(tmp_path):
     command = Played()
-    outcome = running.reproduce(PRESET, tmp_path, command, "--jobs", "2")
-    assert outcome.status == "done"
+    shown = Path("my results/quick")
+    outcome = running.reproduce(PRESET, tmp_path, command, "--jobs", "2", shown=shown)
+    assert (outcome.status, outcome.code, outcome.reason) == ("done", 0, "")
     table = summary.rows(outcome, summary.read(tmp_path), command, "--jobs", "2")
     assert table["spread"].tolist() == pytest.approx([0.01, 0.0])
     assert table["verdict"].tolist() == ["paper does not say"] * 2
-    assert table["command"][0] == "deqcli match --act tanh --data gmm --n 800 --name icml-h-tanh"
+    assert table["command"][0] == (
+        "deqcli match --act tanh --data gmm --n 800 --name icml-h-tanh --out 'my results/quick'"
+    )
     assert [call[-2:] for call in command.calls] == [["--jobs", "2"], *[["--name", "seed-1"],
                                                      ["--name", "seed-2"]]]  # fmt: skip
     assert sorted(path.name for path in tmp_path.iterdir()) == ["icml-h-tanh.csv",
@@ -191,77 +168,121 @@ def test_run_that_leaves_no_result_has_failed(tmp_path):
     assert "same command" in outcome.reason
 
 
-OLD = pd.DataFrame(
-    {
-        "source": ["exact", "exact", "equivalent"],
-        "index": [0, 1, 0],
-        "isolated": [True, False, True],
-        "eigenvalue": [25.0, 1e-3, 25.1],
-        "distance": [0.08, 0.08, np.nan],
-    }
-)
+@pytest.mark.parametrize(
+    ("results", "said"),
+    [
+        ({"runs": [{"width": 9, "trial": 1, "end": "contraction lost"},
+                   {"width": 20, "trial": 0, "end": "steps done"},
+                   {"width": 20, "trial": 1, "end": "loss below tol"}]},
+         "Finished with exit code 3: width 9, trial 1: contraction lost."),
+        ({"stopped": {"deq width=8 trial=0": "stopped: overflow"}},
+         "Finished with exit code 3: deq width=8 trial=0: stopped: overflow."),
+        ({"feasible": False, "verdict": "No network of the family."},
+         "Finished with exit code 3: No network of the family."),
+        ({}, "Finished with exit code 3."),
+    ],
+)  # fmt: skip
+def test_exit_code_of_a_finished_run_is_kept_with_its_reason(tmp_path, results, said):
+    command = Played(code=3)
+    command.results = results
+    outcome = running.reproduce(PRESET, tmp_path, command)
+    assert (outcome.status, outcome.code, outcome.reason) == ("done", 3, said)
+    table = summary.rows(outcome, summary.empty(), command)
+    # Its table counts.
+    assert table["ours"].tolist() == [0.01, 0.5]
+    assert table["note"].tolist() == [said] * 2
 
 
-def differences(**changed) -> list[str]:
-    new = OLD.assign(**changed)
-    return [str(found) for found in check.compare_tables("spectrum", "a.csv", new, OLD)]
-
-
-def test_tables_within_tolerance_are_the_same():
-    assert differences() == []
-    # Rounding of a matrix of norm 25 moves small eigenvalues by as much as large ones.
-    assert differences(eigenvalue=OLD["eigenvalue"] + 2e-5) == []
+def test_bad_seed_costs_only_the_spread(tmp_path):
+    command = Played(bad=2)
+    outcome = running.reproduce(PRESET, tmp_path, command)
+    table = summary.rows(outcome, summary.empty(), command)
+    assert table["ours"].tolist() == [0.01, 0.5]
+    assert table["spread"].isna().all()
+    assert table["note"].tolist() == ["No spread: the seed is bad."] * 2
 
 
 @pytest.mark.parametrize(
-    ("changed", "expected"),
-    [
-        ({"eigenvalue": [25.1, 1e-3, 25.1]}, ["column eigenvalue: row 0 is 25.1, committed 25"]),
-        ({"source": ["exact", "mc", "equivalent"]}, ["column source: row 1 is mc"]),
-        ({"index": [0, 2, 0]}, ["column index: row 1 is 2, committed 1"]),
-        ({"isolated": [True, True, True]}, ["column isolated: row 1 is True"]),
-        ({"distance": [0.08, 0.08, 0.0]}, ["column distance: row 2 is empty on one side only"]),
-        ({"index": [0, 2, 0], "distance": [0.09, 0.08, np.nan]},
-         ["column index", "column distance: row 0 is 0.09"]),
-        ({"other": 1}, ["the columns differ: other"]),
-    ],
-)  # fmt: skip
-def test_differences_name_file_column_and_size(changed, expected):
-    found = differences(**changed)
-    assert len(found) == len(expected)
-    for message, part in zip(found, expected, strict=True):
-        assert message.startswith("a.csv")
-        assert part in message
+    ("value", "said"),
+    [("x", "Not measured: TypeError: "), (float("nan"), "Not measured: it is nan.")],
+)
+def test_number_that_cannot_be_measured_costs_only_itself(tmp_path, value, said):
+    command = Played()
+    command.results = {"matched_relative": value}
+    outcome = running.reproduce(PRESET, tmp_path, command)
+    table = summary.rows(outcome, summary.empty(), command)
+    assert table["verdict"].tolist() == ["failed", "paper does not say"]
+    assert said in table["note"][0]
+    assert table["ours"][1] == 0.5
+    assert table["spread"][1] == 0.0
+    summary.write(tmp_path, [table], summary.empty())
+    assert "| – | failed. Not measured" in (tmp_path / "summary.md").read_text(encoding="utf-8")
 
 
-def test_size_of_a_difference_is_said():
-    (message,) = differences(eigenvalue=[26.0, 1e-3, 25.1])
-    assert message.endswith("off by 1, allowed 0.00028")
+def test_misspelt_data_set_has_failed_and_is_not_skipped(tmp_path):
+    preset = presets.Preset("gen/figure-1", "flow", {"data": "mnits"}, "GEN", "")
+    command = Played()
+    outcome = running.reproduce(preset, tmp_path, command)
+    assert outcome.status == "failed"
+    assert "no data set 'mnits'" in outcome.reason
+    assert command.calls == []
 
 
-def test_rows_and_files_that_are_not_there(tmp_path):
-    (found,) = check.compare_tables("spectrum", "a.csv", OLD.head(2), OLD)
-    assert str(found) == "a.csv: 2 rows, committed 3"
-    OLD.to_csv(tmp_path / "a.csv", index=False)
-    (found,) = check.compare("spectrum", tmp_path / "a.csv", tmp_path / "none" / "a.csv")
-    assert "no committed file" in str(found)
-    assert check.compare("spectrum", tmp_path / "a.csv", tmp_path / "a.csv") == []
+@pytest.mark.parametrize("broken", ["", '{"results": {', "{}", "[1]", "\xff"])
+def test_broken_record_is_named_with_the_remedy(tmp_path, broken):
+    running.reproduce(PRESET, tmp_path, Played())
+    path = tmp_path / "icml-h-tanh.json"
+    path.write_bytes(broken.encode("latin-1"))
+    with pytest.raises(InputError, match=r"icml-h-tanh\.json cannot be used: .*; delete it, or"):
+        running.read(tmp_path, "icml-h-tanh")
+    # In the middle of others it is their loss of one.
+    outcome = running.reproduce(PRESET, tmp_path, lambda arguments, silent: 0)
+    assert outcome.status == "failed"
+    assert "--force" in outcome.reason
 
 
-def test_numbers_inside_names_are_compared_as_numbers():
-    old = pd.DataFrame({"name": ["sigma_1: htanh:a=0.84123456,c=1.9e-05"], "value": [1.0]})
-    near = old.assign(name="sigma_1: htanh:a=0.84123457,c=1.9e-05")
-    far = old.assign(name="sigma_1: htanh:a=0.85,c=1.9e-05")
-    other = old.assign(name="sigma_1: lrelu:a=0.84123456,c=1.9e-05")
-    assert check.compare_tables("match", "m.csv", near, old) == []
-    assert "0.85" in str(check.compare_tables("match", "m.csv", far, old)[0])
-    assert "lrelu" in str(check.compare_tables("match", "m.csv", other, old)[0])
-    # Where no tolerance is stated, a text is a text.
-    assert check.compare_tables("spectrum", "m.csv", near, old) != []
+@pytest.mark.parametrize("broken", ["", "a,b\n1,2,3\n4\n5,6,7,8\n"])
+def test_broken_table_is_named_with_the_remedy(tmp_path, broken):
+    running.reproduce(PRESET, tmp_path, Played())
+    (tmp_path / "icml-h-tanh.csv").write_text(broken)
+    with pytest.raises(InputError, match=r"icml-h-tanh\.csv cannot be used: .*; delete it, or"):
+        running.read(tmp_path, "icml-h-tanh")
 
 
-def test_measured_times_are_ignored():
-    old = pd.DataFrame({"forward_seconds": [1.0], "test_accuracy": [0.9]})
-    assert check.compare_tables("accuracy", "a.csv", old.assign(forward_seconds=9.0), old) == []
-    assert check.compare_tables("accuracy", "a.csv", old.assign(test_accuracy=0.91), old) == []
-    assert check.compare_tables("accuracy", "a.csv", old.assign(test_accuracy=0.93), old) != []
+@pytest.mark.parametrize("broken", ["", "preset,figure\nicml/h-tanh,ICML\n"])
+def test_broken_summary_is_not_an_empty_one(tmp_path, broken):
+    (tmp_path / "summary.csv").write_text(broken)
+    with pytest.raises(InputError, match=r"summary\.csv cannot be used: .*; delete it, or"):
+        summary.read(tmp_path)
+
+
+def test_minus_signs_are_those_of_the_text_in_markdown_and_plain_in_the_table(tmp_path):
+    row = {"preset": "icml/h-tanh", "figure": "F", "quantity": "q", "ours": -0.5, "spread": 6e-5,
+           "verdict": "agrees", "command": "deqcli match"}  # fmt: skip
+    table = pd.DataFrame([row], columns=list(summary.COLUMNS))
+    summary.write(tmp_path, [table], summary.empty())
+    assert "| −0.5 ± 6e−05 |" in (tmp_path / "summary.md").read_text(encoding="utf-8")
+    assert ",-0.5,6e-05," in (tmp_path / "summary.csv").read_text(encoding="utf-8")
+
+
+def test_bound_of_a_rate_is_said():
+    rates = [
+        each for name in ("icml/error-vs-n", "errata/printed-forms") for each in QUANTITIES[name]
+    ]
+    for quantity in rates:
+        assert isinstance(quantity.paper, Claim)
+        assert quantity.paper.most == -0.45
+        assert "−0.45" in quantity.paper.text
+    assert "−0.45" in RULE
+
+
+def test_errata_are_those_of_the_study():
+    from deqcli.studies.errata import ERRATA
+
+    names = [quantity.name for quantity in QUANTITIES["errata/printed-forms"]]
+    assert names[::2] == [
+        f"{erratum.where}, as printed: slope of log error against log n"
+        for erratum in ERRATA.values()
+    ]
+    keys = [quantity.measure.keywords["name"] for quantity in QUANTITIES["errata/printed-forms"]]
+    assert keys[::2] == list(ERRATA)

@@ -8,6 +8,7 @@ import logging
 import sys
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ import click
 from deqcli.errors import DeqcliError, InputError, RunError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from deqcli.presets import Preset, Size
     from deqcli.reproduction.running import Command, Outcome
 
@@ -36,16 +39,19 @@ Examples:
   deqcli reproduce all --quick --check            (exit code 3 where a table differs)
 """)  # fmt: skip
 @click.argument("wanted", metavar="[PRESET...|all]", nargs=-1, shell_complete=_complete)
-@click.option("--quick", "size", flag_value="quick",
+@click.option("--quick", is_flag=True,
               help="Everything smaller, some minutes for all; results in OUT/quick.")  # fmt: skip
-@click.option("--paper", "size", flag_value="paper",
+@click.option("--paper", is_flag=True,
               help="The papers' full settings, days for all; results in OUT/paper.  "
               "[default: only what would take hours is cut; results in OUT]")  # fmt: skip
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="results",
               help="Folder of results.")  # fmt: skip
 @click.option("--check", is_flag=True,
-              help="Change nothing in OUT: run afresh elsewhere and compare with the tables "
-              "there.")  # fmt: skip
+              help="Change nothing in OUT: run afresh elsewhere and compare with the tables and "
+              "verdicts there. Text and whole numbers must be the same, floats within 1e-6 or what "
+              "experiments/README.md states for their column. Exit code 3 where something "
+              "differs or nothing could be compared; a point that stops as the committed one did "
+              "is no difference.")  # fmt: skip
 @click.option("--fresh", type=click.Path(file_okay=False, path_type=Path), default=None,
               help="Where --check writes; kept, and continued.  [default: temporary]")  # fmt: skip
 @click.option("--skip-missing", is_flag=True,
@@ -60,7 +66,8 @@ def command(
     /,
     *,
     wanted: tuple[str, ...],
-    size: Size | None,
+    quick: bool,
+    paper: bool,
     out: Path,
     check: bool,
     fresh: Path | None,
@@ -74,29 +81,50 @@ def command(
     Runs the presets one after the other; finished ones are not run again, an interrupted one
     continues. Writes each figure's CSV, PNG and JSON, and summary.csv and summary.md: figure,
     quantity, the paper's value, ours with its spread, and the verdict. A preset whose real data
-    is missing is reported as skipped, with exit code 3.
+    is missing is reported as skipped, with exit code 3; so is one that finished with failed or
+    infeasible points, whose numbers count.
     """
-    presets = _presets(wanted, size or "standard")
+    if quick and paper:
+        raise InputError("--quick and --paper are two sizes; give one of them.")
+    size: Size = "quick" if quick else "paper" if paper else "standard"
+    committed = out if size == "standard" else out / size
+    presets = _presets(wanted, size)
     if dry_run:
+        from deqcli.reproduction.running import command_line
+
         for preset in presets:
-            click.echo(" ".join(["deqcli", *preset.arguments(), "--name", preset.stem]))
+            click.echo(command_line(preset, committed))
         return 0
     if fresh is not None and not check:
         raise InputError("--fresh goes with --check; without it results go to --out.")
-    committed = out / size if size else out
+    if fresh is not None and fresh.resolve() == committed.resolve():
+        raise InputError(
+            f"--fresh {fresh} is the folder to compare with; give another, or none for a temporary."
+        )
     extra = [*(("--jobs", str(jobs)) if jobs else ()), *(("--force",) if force else ())]
     run = _command(bool((ctx.find_root().obj or {}).get("quiet")))
-    with _folder(committed, check, fresh) as folder:
-        outcomes = _run_all(presets, folder, run, extra)
-        differences = _differences(outcomes, folder, committed) if check else 0
-    stopped = {"failed"} if skip_missing else {"failed", "skipped"}
-    return 3 if differences or any(each.status in stopped for each in outcomes) else 0
+    if not check:
+        made = _run_all(presets, committed, committed, run, extra)
+        bad = {"failed"} if skip_missing else {"failed", "skipped"}
+        return 3 if any(each.outcome.code or bad & each.verdicts for each in made) else 0
+    from deqcli.reproduction import summary
+
+    # Before hours of work: what is broken there is known now.
+    kept = summary.read(committed)
+    with _folder(fresh) as folder:
+        made = _run_all(presets, folder, committed, run, extra)
+        same = _compare(made, kept, folder, committed)
+    skipped = any(each.outcome.status == "skipped" for each in made)
+    return 0 if same and (skip_missing or not skipped) else 3
 
 
 def _presets(wanted: tuple[str, ...], size: Size) -> list[Preset]:
     from deqcli import presets
 
-    names = presets.names() if not wanted or "all" in wanted else tuple(dict.fromkeys(wanted))
+    everything = not wanted or "all" in wanted
+    named = [name for name in dict.fromkeys(wanted) if name != "all"]
+    # Named beside "all", a name that does not exist is still a mistake.
+    names = dict.fromkeys([*presets.names(), *named]) if everything else named
     return [presets.sized(presets.load(name, _options), size) for name in names]
 
 
@@ -145,63 +173,110 @@ def _command(quiet: bool) -> Command:
 
 
 @contextlib.contextmanager
-def _folder(committed: Path, check: bool, fresh: Path | None) -> Iterator[Path]:
-    if check and fresh is None:
-        with tempfile.TemporaryDirectory(prefix="deqcli-") as place:
-            yield Path(place)
-    else:
-        yield fresh if check and fresh is not None else committed
+def _folder(fresh: Path | None) -> Iterator[Path]:
+    if fresh is not None:
+        yield fresh
+        return
+    with tempfile.TemporaryDirectory(prefix="deqcli-") as place:
+        yield Path(place)
+
+
+@dataclass(frozen=True)
+class _Made:
+    """What became of a preset, and its rows of the summary."""
+
+    outcome: Outcome
+    rows: pd.DataFrame
+
+    @property
+    def verdicts(self) -> set[str]:
+        return set(self.rows["verdict"])
 
 
 def _run_all(
-    presets: Sequence[Preset], folder: Path, run: Command, extra: Sequence[str]
-) -> list[Outcome]:
+    presets: Sequence[Preset], folder: Path, shown: Path, run: Command, extra: Sequence[str]
+) -> list[_Made]:
     from deqcli.reproduction import running, summary
-    from deqcli.runs import files
 
-    files.make_folder(folder)
-    old = summary.read(folder)
-    outcomes, parts = [], []
+    force = "--force" in extra
+    old = _prepare(folder, "--out" if folder == shown else "--fresh", force)
+    known = summary.empty() if force else old
+    made: list[_Made] = []
     for number, preset in enumerate(presets, start=1):
         logger.info("[%d/%d] %s", number, len(presets), preset.name)
-        outcome = running.reproduce(preset, folder, run, *extra)
-        if outcome.run is None:
+        outcome = running.reproduce(preset, folder, run, *extra, shown=shown)
+        if outcome.reason:
             click.echo(f"{preset.name}: {outcome.status}: {outcome.reason}", err=True)
-        outcomes.append(outcome)
-        parts.append(summary.rows(outcome, old, run, *extra))
+        made.append(_Made(outcome, summary.rows(outcome, known, run, *extra)))
         # After each, so that an interrupt leaves the summary of what is finished.
-        paths = summary.write(folder, parts, old)
+        paths = summary.write(folder, [each.rows for each in made], old)
     for path in paths:
         click.echo(path)
-    _print(parts)
-    return outcomes
+    for each in made:
+        _print(each.rows)
+    return made
 
 
-def _print(parts: Sequence[object]) -> None:
-    import pandas as pd
+def _prepare(folder: Path, option: str, force: bool) -> pd.DataFrame:
+    """Make the folder, and return the summary that is there."""
+    from deqcli.reproduction import summary
+    from deqcli.runs import files
 
+    try:
+        files.make_folder(folder)
+    except RunError as error:
+        raise InputError(
+            f"{option} {folder} cannot be made ({getattr(error.__cause__, 'strerror', error)}); "
+            f"choose another folder with {option}."
+        ) from error
+    try:
+        return summary.read(folder)
+    except InputError:
+        if not force:
+            raise
+        return summary.empty()
+
+
+def _print(rows: pd.DataFrame) -> None:
     from deqcli.reproduction.summary import ours, text
 
-    for part in parts:
-        assert isinstance(part, pd.DataFrame)
-        for _, row in part.iterrows():
-            paper = f" (paper: {row['paper']})" if text(row["paper"]) else ""
-            name = f", {row['quantity']}" if text(row["quantity"]) else ""
-            click.echo(f"{row['preset']}{name}: {ours(row)}{paper}: {row['verdict']}", err=True)
+    for _, row in rows.iterrows():
+        paper = f" (paper: {row['paper']})" if text(row["paper"]) else ""
+        name = f", {row['quantity']}" if text(row["quantity"]) else ""
+        click.echo(f"{row['preset']}{name}: {ours(row)}{paper}: {row['verdict']}", err=True)
 
 
-def _differences(outcomes: Sequence[Outcome], folder: Path, committed: Path) -> int:
-    from deqcli.reproduction.check import compare
+def _compare(made: Sequence[_Made], kept: pd.DataFrame, folder: Path, committed: Path) -> bool:
+    """Print what differs and how much was compared; tell whether all of it is as committed."""
+    import pandas as pd
 
-    found = [
-        difference
-        for outcome in outcomes
-        if outcome.status == "done"
-        for name in [f"{outcome.preset.stem}.csv"]
-        for difference in compare(outcome.preset.command, folder / name, committed / name)
-    ]
+    from deqcli.reproduction import check
+
+    found: list[object] = []
+    done, left = [], []
+    for each in made:
+        preset, status = each.outcome.preset, each.outcome.status
+        table = f"{preset.stem}.csv"
+        if status != "done" or not (committed / table).is_file():
+            left.append(f"{preset.name} ({'no committed file' if status == 'done' else status})")
+            if status != "skipped":
+                reason = each.outcome.reason or f"there is no committed file {committed / table}"
+                found.append(f"{table}: {reason}")
+            continue
+        try:
+            found += check.compare(preset.command, folder / table, committed / table)
+            done.append(each)
+        except InputError as error:
+            left.append(f"{preset.name} (broken file)")
+            found.append(error)
+    if done:
+        fresh = pd.concat([each.rows for each in done], ignore_index=True)
+        names = {each.outcome.preset.name for each in done}
+        found += check.compare_verdicts(fresh, kept, names)
     for difference in found:
         click.echo(f"differs: {difference}", err=True)
-    if not found:
-        click.echo("all fresh tables are as committed, within tolerance", err=True)
-    return len(found)
+    rest = f"; not compared: {', '.join(left)}" if left else ""
+    click.echo(f"{len(done)} of {len(made)} tables compared{rest}", err=True)
+    if done and not found:
+        click.echo("what was compared is as committed, within tolerance", err=True)
+    return bool(done) and not found

@@ -2,12 +2,18 @@
 
 Text, whole numbers and truth values must be the same; a number inside a text, such as an
 activation's parameter, is compared as a number. For floats the bound is ``relative`` times the
-value plus ``of_largest`` times the largest value of the column plus ``absolute``.
+value plus ``of_largest`` times the largest value of the column plus ``absolute``, plus so many
+``samples`` over the number of them; what is not finite must be the same.
+
+Measured with OpenBLAS for three kinds of processor (SSE, AVX2, AVX-512) at the size of ``--quick``,
+losses of ``accuracy`` differ by at most 0.06 %, accuracies by 0.001, mean iterations by 0.07, and
+columns of ``flow`` by 4e-6 of their largest value; their tolerances are 10 times that or more.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +22,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from deqcli.runs import files
+from deqcli.reproduction import reading
 
 
 @dataclass(frozen=True)
@@ -26,13 +32,16 @@ class Tolerance:
     relative: float = 1e-6
     of_largest: float = 1e-9
     absolute: float = 0.0
+    samples: int = 0
+    """So many of the samples that the column `count` numbers may fall on the other side."""
+    count: str = ""
 
 
 #: Another machine and another BLAS: rounding in another order, nothing else.
 DEFAULT = Tolerance()
 _SOLVED = Tolerance(1e-5, 1e-7, 1e-9)
-_TRAINED = Tolerance(0.2, 0.01)
-_FLOWN = Tolerance(0.01, 1e-6)
+_TRAINED = Tolerance(0.01, 0.001)
+_RIGHT = Tolerance(0, 0, 0.01)
 
 #: Why a column has more room: single-precision networks (spectrum), a solver stopped at its
 #: tolerance (match), training that magnifies rounding (accuracy, flow).
@@ -43,23 +52,24 @@ TOLERANCES: dict[tuple[str, str], Tolerance] = {
     ("match", "value"): _SOLVED,
     ("match", "name"): _SOLVED,
     ("match", "distance"): Tolerance(1e-3, 1e-5, 1e-8),
-    ("match", "residual"): Tolerance(absolute=1e-6),
+    ("match", "residual"): Tolerance(0, 0, 1e-6),
     ("error-vs-n", "error"): Tolerance(1e-5),
     ("error-vs-n", "distance"): Tolerance(1e-5),
     ("error-vs-n", "slope"): Tolerance(1e-5),
     ("errata", "error"): Tolerance(1e-5),
     ("accuracy", "train_loss"): _TRAINED,
     ("accuracy", "test_loss"): _TRAINED,
-    ("accuracy", "train_accuracy"): Tolerance(absolute=0.02),
-    ("accuracy", "test_accuracy"): Tolerance(absolute=0.02),
-    ("accuracy", "iterations"): Tolerance(absolute=2.0),
+    ("accuracy", "train_accuracy"): _RIGHT,
+    ("accuracy", "test_accuracy"): _RIGHT,
+    ("accuracy", "iterations"): Tolerance(0, 0, 1),
+    ("flow", "train_error"): Tolerance(0, 0, 0, 2, "n"),
+    ("flow", "test_error"): Tolerance(0, 0, 0, 2, "n_test"),
 }
 #: Whole studies whose floats have one tolerance.
-STUDIES: dict[str, Tolerance] = {"flow": _FLOWN}
+STUDIES: dict[str, Tolerance] = {"flow": Tolerance(1e-3, 1e-6)}
 #: Measured times, and the last residual of a solve, which only has to be below its tolerance.
 IGNORED = {
     ("accuracy", "forward_seconds"), ("accuracy", "backward_seconds"), ("accuracy", "residual"),
-    ("flow", "residual"), ("flow", "seconds"), ("flow", "iterations"),
 }  # fmt: skip
 
 _NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?")
@@ -79,10 +89,16 @@ class Difference:
 
 
 def compare(study: str, fresh: Path, committed: Path) -> list[Difference]:
-    """Return how a fresh table differs from the committed one, nothing if it does not."""
+    """Return how a fresh table differs from the committed one, nothing if it does not.
+
+    Raises
+    ------
+    InputError
+        If one of them cannot be read.
+    """
     if not committed.is_file():
         return [Difference(committed.name, "", f"there is no committed file {committed}")]
-    new, old = files.read_csv(fresh), files.read_csv(committed)
+    new, old = reading.table(fresh), reading.table(committed)
     return compare_tables(study, committed.name, new, old)
 
 
@@ -105,18 +121,44 @@ def compare_tables(study: str, file: str, new: pd.DataFrame, old: pd.DataFrame) 
     for column in old.columns:
         if (study, column) in IGNORED:
             continue
-        message = _compare_columns(study, column, new[column], old[column])
+        message = _compare_columns(study, column, new, old)
         if message:
             found.append(Difference(file, column, message))
     return found
 
 
-def _compare_columns(study: str, column: str, new: pd.Series, old: pd.Series) -> str:
+def compare_verdicts(
+    fresh: pd.DataFrame, committed: pd.DataFrame, presets: Collection[str]
+) -> list[Difference]:
+    """Compare the verdicts of two summaries for some presets."""
+    new, old = (
+        {(row["preset"], row["quantity"]): row["verdict"] for _, row in part.iterrows()}
+        for part in (
+            table[table["preset"].isin(presets) & table["quantity"].notna()]
+            for table in (fresh, committed)
+        )
+    )
+    return [
+        Difference("summary.csv", "verdict", f"{preset}, {quantity}: {mine}, committed {theirs}")
+        for preset, quantity in dict.fromkeys([*old, *new])
+        for mine, theirs in [
+            (table.get((preset, quantity), "not there") for table in (new, old)),
+        ]
+        if mine != theirs
+    ]
+
+
+def _compare_columns(study: str, column: str, fresh: pd.DataFrame, committed: pd.DataFrame) -> str:
+    new, old = fresh[column], committed[column]
     given = TOLERANCES.get((study, column))
     floats = any(pd.api.types.is_float_dtype(part) for part in (new, old))
     if floats and all(pd.api.types.is_numeric_dtype(part) for part in (new, old)):
         tolerance = given or STUDIES.get(study, DEFAULT)
-        return _off(new.to_numpy(float), old.to_numpy(float), np.arange(len(old)), tolerance)
+        room: float | NDArray[Any] = tolerance.absolute
+        if tolerance.samples:
+            room = room + tolerance.samples / committed[tolerance.count].to_numpy(float)
+        rows = np.arange(len(old))
+        return _off(new.to_numpy(float), old.to_numpy(float), rows, tolerance, room)
     for row, pair in enumerate(zip(new, old, strict=True)):
         # An empty cell reads as NaN, which has the same text as itself.
         a, b = map(str, pair)
@@ -125,24 +167,34 @@ def _compare_columns(study: str, column: str, new: pd.Series, old: pd.Series) ->
         if given is None or _NUMBER.sub("", a) != _NUMBER.sub("", b):
             return f"row {row} is {a}, committed {b}"
         here, there = (np.array(_NUMBER.findall(part), dtype=float) for part in (a, b))
-        message = _off(here, there, np.full(len(here), row), given)
+        message = _off(here, there, np.full(len(here), row), given, given.absolute)
         if message:
             return message
     return ""
 
 
-def _off(new: NDArray[Any], old: NDArray[Any], rows: NDArray[Any], tolerance: Tolerance) -> str:
-    """Say where the two are furthest apart in units of what is allowed, if that is too far."""
+def _off(
+    new: NDArray[Any],
+    old: NDArray[Any],
+    rows: NDArray[Any],
+    tolerance: Tolerance,
+    room: float | NDArray[Any],
+) -> str:
+    """Say where the two are furthest apart beyond what is allowed, if that is anywhere."""
     gone = np.isnan(new) != np.isnan(old)
     if gone.any():
         return f"row {rows[np.argmax(gone)]} is empty on one side only"
-    finite = np.isfinite(old)
-    largest = float(np.abs(old[finite]).max()) if finite.any() else 0.0
-    allowed = tolerance.relative * np.abs(old) + tolerance.of_largest * largest + tolerance.absolute
-    with np.errstate(invalid="ignore"):
-        apart = np.where(new == old, 0.0, np.abs(new - old))
-    apart = np.where(np.isnan(old), 0.0, apart)
-    excess = np.where(np.isnan(allowed), 0.0, apart - allowed)
+    finite = np.isfinite(new) & np.isfinite(old)
+    odd = ~finite & ~np.isnan(old) & (new != old)
+    if odd.any():
+        first = int(np.argmax(odd))
+        return f"row {rows[first]} is {new[first]:.6g}, committed {old[first]:.6g}"
+    new, old = np.where(finite, new, 0.0), np.where(finite, old, 0.0)
+    largest = float(np.abs(old).max(initial=0.0))
+    allowed = tolerance.relative * np.abs(old) + tolerance.of_largest * largest + room
+    apart = np.abs(new - old)
+    # The difference of two decimal fractions may exceed theirs by rounding.
+    excess = apart - allowed * (1 + 1e-9)
     if not (excess > 0).any():
         return ""
     worst = int(np.argmax(excess))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
 
+from deqcli.errors import DeqcliError, InputError
+from deqcli.reproduction import reading
 from deqcli.reproduction.quantities import QUANTITIES
 from deqcli.reproduction.running import Command, Outcome, drawn, spreads
-from deqcli.reproduction.verdicts import RULE, Measured, verdict
+from deqcli.reproduction.verdicts import FAILED, RULE, Measured, Quantity, Run, verdict
 from deqcli.runs import files
 
 COLUMNS = (
@@ -17,41 +20,68 @@ COLUMNS = (
     "command", "spec_hash",
 )  # fmt: skip
 NAME = "summary"
-SKIPPED, FAILED = "skipped", "failed"
 
 
 def rows(outcome: Outcome, old: pd.DataFrame, command: Command, *extra: str) -> pd.DataFrame:
-    """Return the rows of one preset; spreads that an old summary has are not measured again."""
+    """Return the rows of one preset; spreads that an old summary has are not measured again.
+
+    A number that cannot be measured, or a spread, costs only itself and is said in the note.
+    """
     preset = outcome.preset
     base = {"preset": preset.name, "figure": preset.title, "command": outcome.command}
     base |= {"cut": " ".join(preset.cut)}
     if outcome.run is None:
         return _frame([{**base, "verdict": outcome.status, "note": outcome.reason}])
     quantities = QUANTITIES.get(preset.name, ())
-    run_hash = outcome.run.record["spec_hash"]
-    same = old[(old["preset"] == preset.name) & (old["spec_hash"] == run_hash)]
+    base["spec_hash"] = outcome.run.record["spec_hash"]
+    same = old[(old["preset"] == preset.name) & (old["spec_hash"] == base["spec_hash"])]
     seeds = dict(zip(same["quantity"], same["spread"], strict=True)) if drawn(preset) else {}
-    seeds = {name: value for name, value in seeds.items() if pd.notna(value)}
+    seeds = {name: float(value) for name, value in seeds.items() if pd.notna(value)}
     wanted = [quantity.name for quantity in quantities if quantity.name not in seeds]
-    seeds |= spreads(outcome, command, wanted, *extra)
-    found = []
+    lost = "No spread: another seed could not be measured." if drawn(preset) else ""
+    try:
+        seeds |= spreads(outcome, command, wanted, *extra)
+    except DeqcliError as error:
+        lost = f"No spread: {str(error).rstrip('.')}."
+    found: list[dict[str, object]] = []
     for quantity in quantities:
-        measured = quantity.measure(outcome.run)
-        if quantity.name in seeds:
-            measured = Measured(measured.value, float(seeds[quantity.name]))
+        row = {
+            **base,
+            "quantity": quantity.name,
+            "paper": None if quantity.paper is None else str(quantity.paper),
+        }
+        try:
+            measured, remark = _measure(quantity, outcome.run)
+        # One number that cannot be read must not cost the others.
+        except Exception as error:
+            name = "" if isinstance(error, DeqcliError) else f"{type(error).__name__}: "
+            why = f"Not measured: {name}{str(error).rstrip('.')}."
+            note = _joined(why, quantity.note, outcome.reason)
+            found.append({**row, "verdict": FAILED, "note": note})
+            continue
+        measured = Measured(measured.value, seeds.get(quantity.name, measured.spread))
+        no_spread = "" if quantity.name in seeds else lost
         found.append(
             {
-                **base,
-                "quantity": quantity.name,
-                "paper": None if quantity.paper is None else str(quantity.paper),
+                **row,
                 "ours": measured.value,
                 "spread": measured.spread,
                 "verdict": verdict(quantity, measured, preset.cut),
-                "note": quantity.note,
-                "spec_hash": run_hash,
+                "note": _joined(quantity.note, remark, no_spread, outcome.reason),
             }
         )
     return _frame(found)
+
+
+def _measure(quantity: Quantity, run: Run) -> tuple[Measured, str]:
+    measured = quantity.measure(run)
+    if not math.isfinite(measured.value):
+        raise InputError(f"it is {measured.value}")
+    return measured, "" if quantity.remark is None else quantity.remark(run)
+
+
+def _joined(*sentences: str) -> str:
+    return " ".join(sentence for sentence in sentences if sentence)
 
 
 def _frame(found: Sequence[dict[str, object]]) -> pd.DataFrame:
@@ -59,12 +89,20 @@ def _frame(found: Sequence[dict[str, object]]) -> pd.DataFrame:
 
 
 def read(out: Path) -> pd.DataFrame:
-    """Return the summary of a folder, empty if there is none."""
+    """Return the summary of a folder, empty if there is none.
+
+    Raises
+    ------
+    InputError
+        If it is broken or has other columns.
+    """
     path = out / f"{NAME}.csv"
-    if not path.is_file():
-        return _frame([])
-    table = files.read_csv(path)
-    return table if list(table.columns) == list(COLUMNS) else _frame([])
+    return reading.table(path, COLUMNS) if path.is_file() else empty()
+
+
+def empty() -> pd.DataFrame:
+    """Return a summary of nothing."""
+    return _frame([])
 
 
 def write(out: Path, parts: Iterable[pd.DataFrame], old: pd.DataFrame) -> tuple[Path, Path]:
@@ -81,15 +119,15 @@ def write(out: Path, parts: Iterable[pd.DataFrame], old: pd.DataFrame) -> tuple[
     return paths
 
 
-def number(value: float) -> str:
-    """Return a number with three significant digits.
+def number(value: float, digits: int = 3) -> str:
+    """Return a number with some significant digits and the sign that the text around it has.
 
     Examples
     --------
     >>> number(0.0828), number(-12.345), number(6.1e-05)
-    ('0.0828', '-12.3', '6.1e-05')
+    ('0.0828', '−12.3', '6.1e−05')
     """
-    return f"{value:.3g}"
+    return f"{value:.{digits}g}".replace("-", "−")
 
 
 def ours(row: pd.Series) -> str:
@@ -98,7 +136,7 @@ def ours(row: pd.Series) -> str:
         return "–"
     if pd.isna(row["spread"]):
         return number(row["ours"])
-    return f"{number(row['ours'])} ± {row['spread']:.1g}"
+    return f"{number(row['ours'])} ± {number(row['spread'], 1)}"
 
 
 def text(value: object) -> str:

@@ -6,6 +6,7 @@ the standard deviation over three seeds; 0 where nothing is random):
 * a printed number agrees if ours is within half a unit of its last digit plus two spreads;
 * a claim that bounds a number agrees if ours keeps the bound, differs if not, and is undecided
   where two spreads reach across the bound;
+* a limiting rate of -1/2 is such a bound, kept by a fitted slope of at most -0.45;
 * neither is compared with a run that was cut in what the number depends on (``needs``).
 
 Nothing else counts: no agreement by order of magnitude.
@@ -23,13 +24,15 @@ import pandas as pd
 
 AGREES, DIFFERS, UNDECIDED = "agrees", "differs", "undecided"
 SILENT, CUT = "paper does not say", "not compared: smaller run"
+FAILED = "failed"
 
 RULE = (
     "The rule. A printed number agrees if ours is within half a unit of its last digit plus two "
     "spreads. A claim agrees if ours keeps its bound, differs if not, and is undecided where two "
-    "spreads reach across the bound. What depends on the size is not compared with a smaller run. "
-    "The spread is the standard error over trials, or the standard deviation over three seeds "
-    "where a run is one draw of the data; there is none where nothing is random."
+    "spreads reach across the bound; a rate of −1/2 is kept by a fitted slope of at most −0.45. "
+    "What depends on the size is not compared with a smaller run. The spread is the standard error "
+    "over trials, or the standard deviation over three seeds where a run is one draw of the data; "
+    "there is none where nothing is random."
 )
 
 
@@ -121,6 +124,8 @@ class Quantity:
         Options that must not have been cut for a comparison with the paper.
     over_seeds : callable, optional
         Taken from runs of several seeds for the spread, where it is not ``measure`` itself.
+    remark : callable, optional
+        What is to be said of one run, after the note.
     """
 
     name: str
@@ -129,6 +134,7 @@ class Quantity:
     note: str = ""
     needs: tuple[str, ...] = ()
     over_seeds: Callable[[Run], Measured] | None = None
+    remark: Callable[[Run], str] | None = None
 
 
 def verdict(quantity: Quantity, measured: Measured, cut: tuple[str, ...] = ()) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -120,7 +121,7 @@ def execute(
     out: Path,
     name: str | None = None,
     force: bool = False,
-    jobs: int = 1,
+    jobs: int | None = 1,
     scheduler: str | None = None,
     dry_run: bool = False,
     progress: bool = False,
@@ -136,16 +137,12 @@ def execute(
     ----------
     task : Task
         What to run.
-    out : Path
-        Folder of the results.
-    name : str, optional
-        Stem of the files; by default the study's name and the first digits of the spec's hash.
-    force : bool
-        Start over, even over the results of other settings.
+    out, name : Path, str
+        Folder, and stem of the files; by default the study's name and the start of its hash.
+    force, dry_run : bool
+        Start over, even over the results of other settings; only say what would be done.
     jobs, scheduler, progress : int, str, bool
-        See `deqcli.runs.parallel.run_points`.
-    dry_run : bool
-        Only say what would be done; writes nothing.
+        See `deqcli.runs.parallel.run_points`; None for as many jobs as cores and memory allow.
     command : sequence of str
         The command line, for the provenance.
 
@@ -184,6 +181,7 @@ def execute(
     stem = provenance.default_stem(task.study, task.version, task.spec) if name is None else name
     store = Store(out, stem, task.spec, task.study, task.version)
     finished = not force and store.finished()
+    jobs = _fitting(task, scheduler) if jobs is None else jobs
     needed = task.memory * (1 if scheduler else max(min(jobs, len(task.points)), 1))
     result = partial(Result, stem=stem, points=len(task.points), memory=needed)
     if dry_run:
@@ -206,6 +204,12 @@ def execute(
         timings = {"points": time.perf_counter() - started, "reused": reused, "jobs": jobs}
         paths = _write(task, store, command, timings)
         return result("done", reused=reused, paths=paths)
+
+
+def _fitting(task: Task, scheduler: str | None) -> int:
+    most = max(min(os.cpu_count() or 1, len(task.points)), 1)
+    available = None if scheduler or not task.memory else memory.available_bytes()
+    return most if available is None else max(min(most, available // task.memory), 1)
 
 
 def _compute(

@@ -88,7 +88,7 @@ def test_check_passes_and_names_what_differs(deqcli, three):
     before = {path.name: path.read_bytes() for path in Path("results").iterdir()}
     done = deqcli("-q", "reproduce", "icml/h-tanh", "--check", "-j", "1")
     assert done.code == 0, done.err
-    assert "as committed" in done.err
+    assert "1 of 1 tables compared\nwhat was compared is as committed" in done.err
     path = Path("results/icml-h-tanh.csv")
     table = pd.read_csv(path)
     last = table.index[table["kind"] == "eigenvalue"][-1]
@@ -100,6 +100,20 @@ def test_check_passes_and_names_what_differs(deqcli, three):
     assert "off by 0.01" in done.err
     assert Path("fresh/icml-h-tanh.csv").exists()
     path.write_bytes(before["icml-h-tanh.csv"])
+    # The fresh folder is continued, so that these cost nothing: a verdict, and a broken table.
+    check = ("-q", "reproduce", "icml/h-tanh", "--check", "--fresh", "fresh", "-j", "1")
+    kept = Path("results/summary.csv")
+    kept.write_text(kept.read_text(encoding="utf-8").replace("paper does not say", "agrees"))
+    done = deqcli(*check)
+    assert done.code == 3
+    assert "paper does not say, committed agrees" in done.err
+    kept.write_bytes(before["summary.csv"])
+    path.write_text("")
+    done = deqcli(*check)
+    assert done.code == 3
+    assert "icml-h-tanh.csv cannot be used" in done.err
+    assert "0 of 1 tables compared; not compared: icml/h-tanh (broken file)" in done.err
+    path.write_bytes(before["icml-h-tanh.csv"])
     assert {path.name: path.read_bytes() for path in Path("results").iterdir()} == before
 
 
@@ -107,7 +121,86 @@ def test_check_without_committed_tables_says_so(deqcli, three):
     done = deqcli("-q", "reproduce", "icml/h-tanh", "--check", "-j", "1")
     assert done.code == 3
     assert "no committed file" in done.err
+    assert "0 of 1 tables compared; not compared: icml/h-tanh" in done.err
     assert not Path("results").exists()
+
+
+def test_check_of_nothing_is_not_well(deqcli, three):
+    done = deqcli("-q", "reproduce", "gen/figure-1", "--check", "--skip-missing")
+    assert done.code == 3
+    assert "0 of 1 tables compared; not compared: gen/figure-1 (skipped)" in done.err
+    assert "as committed" not in done.err
+
+
+@pytest.mark.slow
+def test_check_counts_what_it_left_out(deqcli, three):
+    assert deqcli("-q", "reproduce", "icml/h-tanh", "-j", "1").code == 0
+    check = ("-q", "reproduce", "icml/h-tanh", "gen/figure-1", "--check", "-j", "1")
+    done = deqcli(*check, "--skip-missing", "--fresh", "fresh")
+    assert done.code == 0, done.err
+    assert "1 of 2 tables compared; not compared: gen/figure-1 (skipped)" in done.err
+    assert deqcli(*check, "--fresh", "fresh").code == 3
+
+
+@pytest.mark.slow
+def test_infeasible_points_are_exit_code_3_but_no_difference(deqcli, three):
+    path = three / "icml" / "h-tanh.toml"
+    path.write_text(path.read_text() + 'family = "lrelu"\nlayers = "1"\n')
+    done = deqcli("-q", "reproduce", "icml/h-tanh", "-j", "1")
+    assert done.code == 3
+    assert "icml/h-tanh: done: Finished with exit code 3: " in done.err
+    table = pd.read_csv("results/summary.csv")
+    assert table["ours"].notna().all()
+    assert table["note"].str.contains("exit code 3").all()
+    checked = deqcli("-q", "reproduce", "icml/h-tanh", "--check", "-j", "1")
+    assert checked.code == 0, checked.err
+
+
+def test_fresh_folder_must_be_another(deqcli, three):
+    done = deqcli("reproduce", "icml/h-tanh", "--quick", "--check", "--fresh", "./results/quick")
+    assert done.code == 2
+    assert "--fresh results/quick is the folder to compare with" in done.err
+
+
+@pytest.mark.slow
+def test_force_measures_spreads_again(deqcli, three):
+    again = ("reproduce", "icml/h-tanh", "-j", "1")
+    assert deqcli("-q", *again).code == 0
+    path = Path("results/summary.csv")
+    table = pd.read_csv(path)
+    true = table["spread"].tolist()
+    table.assign(spread=9.0).to_csv(path, index=False)
+    assert deqcli("-q", *again).code == 0
+    assert pd.read_csv(path)["spread"].tolist() == [9.0, 9.0]
+    assert deqcli("-q", *again, "--force").code == 0
+    assert pd.read_csv(path)["spread"].tolist() == true
+
+
+@pytest.mark.slow
+def test_broken_files_are_named_and_force_starts_over(deqcli, three):
+    again = ("-q", "reproduce", "icml/h-tanh", "-j", "1")
+    assert deqcli(*again).code == 0
+    Path("results/summary.csv").write_text("preset,ours\n")
+    done = deqcli(*again)
+    assert done.code == 2
+    assert "results/summary.csv cannot be used" in done.err
+    assert "--force" in done.err
+    assert deqcli(*again, "--check").code == 2
+    Path("results/icml-h-tanh.json").write_text("{")
+    done = deqcli(*again, "--force")
+    assert done.code == 0, done.err
+    Path("results/icml-h-tanh.json").write_text("{}")
+    done = deqcli(*again)
+    assert done.code == 3
+    assert "icml-h-tanh.json" in done.err
+    assert "--force" in done.err
+
+
+def test_folder_that_cannot_be_made(deqcli, three):
+    Path("file").write_text("")
+    done = deqcli("reproduce", "icml/h-tanh", "--out", "file/results")
+    assert done.code == 2
+    assert "--out file/results cannot be made (Not a directory); choose another" in done.err
 
 
 def test_dry_run_prints_commands_that_can_be_typed(deqcli):
@@ -116,6 +209,9 @@ def test_dry_run_prints_commands_that_can_be_typed(deqcli):
     lines = done.out.splitlines()
     assert len(lines) == len(presets.names())
     assert any("--realizations 40" in line for line in lines)
+    assert all(shlex.split(line)[-2:] == ["--out", "results/quick"] for line in lines)
+    spaced = deqcli("reproduce", "icml/h-tanh", "--dry-run", "--out", "my results")
+    assert spaced.out.rstrip().endswith("--name icml-h-tanh --out 'my results'")
     assert not Path("results").exists()
 
 
@@ -149,7 +245,12 @@ def test_one_that_breaks_does_not_cost_the_others(deqcli, three, monkeypatch):
 
 @pytest.mark.parametrize(
     ("arguments", "part"),
-    [(("iclr/figure-9",), "There is no preset"), (("all", "--fresh", "x"), "--fresh goes with")],
+    [
+        (("iclr/figure-9",), "There is no preset"),
+        (("all", "icml/xxx", "--dry-run"), "There is no preset 'icml/xxx'"),
+        (("all", "--fresh", "x"), "--fresh goes with"),
+        (("all", "--quick", "--paper", "--dry-run"), "--quick and --paper are two sizes"),
+    ],
 )
 def test_bad_usage(deqcli, arguments, part):
     done = deqcli("reproduce", *arguments)
@@ -158,7 +259,12 @@ def test_bad_usage(deqcli, arguments, part):
 
 
 def test_preset_with_an_unknown_key_is_refused(deqcli, three):
-    (three / "icml" / "h-tanh.toml").write_text(TINY.format(number=1) + "wigth = 3\n")
+    path = three / "icml" / "h-tanh.toml"
+    path.write_text(TINY.format(number=1) + "wigth = 3\n")
     done = deqcli("reproduce", "all")
     assert done.code == 2
     assert "unknown key 'wigth'" in done.err
+    path.write_text(TINY.format(number=1).replace("n = 60", 'n = "abc"'))
+    done = deqcli("reproduce", "all", "--quick")
+    assert done.code == 2
+    assert "icml/h-tanh has n = 'abc'; give a number" in done.err

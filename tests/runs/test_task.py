@@ -149,6 +149,29 @@ def test_memory_is_checked_for_all_processes_before_anything_is_written(tmp_path
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.parametrize(
+    ("available", "processes"), [(10**9, 1), (1_900_000_000, 3), (10**11, 4), (None, 4)]
+)
+def test_jobs_left_open_are_as_many_as_fit(tmp_path, monkeypatch, available, processes):
+    monkeypatch.setattr(memory, "available_bytes", lambda: available)
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    task = make_task(memory=600 * 10**6, memory_hint="lower --size")
+    result = execute(task, out=tmp_path, name="toy", jobs=None, dry_run=True)
+    assert result.memory == processes * task.memory
+
+
+def test_jobs_left_open_change_no_byte_and_one_that_cannot_fit_is_refused(tmp_path, monkeypatch):
+    execute(make_task(memory=600 * 10**6), out=tmp_path / "two", name="toy", jobs=2)
+    monkeypatch.setattr(memory, "available_bytes", lambda: 10**9)
+    task = make_task(memory=600 * 10**6, memory_hint="lower --size")
+    execute(task, out=tmp_path / "open", name="toy", jobs=None)
+    written = [(tmp_path / name / "toy.csv").read_bytes() for name in ("two", "open")]
+    assert written[0] == written[1]
+    monkeypatch.setattr(memory, "available_bytes", lambda: 10**8)
+    with pytest.raises(InputError, match=r"--jobs 1: 600 MB .* 100 MB available; lower --size"):
+        execute(task, out=tmp_path / "none", name="toy", jobs=None)
+
+
 def test_unknown_formats_are_refused():
     with pytest.raises(InputError, match="--format has 'jpg'"):
         make_task(formats=("png", "jpg"))
