@@ -14,29 +14,29 @@ import pytest
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL)
-LINES = [line for block in BLOCKS for line in block.strip().splitlines()]
-SETUP = [line for line in LINES if line.startswith("python3 -m venv")]
-COMMANDS = [line for line in LINES if line not in SETUP]
+GROUPS = [tuple(block.strip().splitlines()) for block in BLOCKS]
+SETUP = [line for group in GROUPS for line in group if line.startswith("python3 -m venv")]
+COMMANDS = [group for group in GROUPS if group[0] not in SETUP]
 
 
 def test_head_has_the_two_commands():
     assert len(SETUP) == 2
     assert SETUP[0].endswith("deqcli spectrum --act tanh --sigma-a2 0.1")
     assert SETUP[1].endswith("pytest -n 2")
-    assert all(line.startswith("deqcli ") for line in COMMANDS)
+    assert all(line.startswith("deqcli ") for group in COMMANDS for line in group)
 
 
-@pytest.mark.parametrize("line", COMMANDS)
-def test_command_runs(line, tmp_path):
-    words = shlex.split(line)
-    done = subprocess.run(
-        [sys.executable, "-m", *words],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+@pytest.mark.parametrize("group", COMMANDS, ids=lambda group: group[0])
+def test_commands_run(group, tmp_path):
+    for line in group:
+        done = subprocess.run(
+            [sys.executable, "-m", *shlex.split(line)],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -33,9 +32,9 @@ def run_task(
 ) -> tuple[Result, dict[str, Any]]:
     """Run a study and print the paths it wrote; return its result and recorded findings."""
     from deqcli.runs import memory
-    from deqcli.runs.task import execute
+    from deqcli.runs.task import execute, fitting_jobs
 
-    count = jobs or max(1, min(os.cpu_count() or 1, len(task.points)))
+    count = jobs or fitting_jobs(task, scheduler)
     quiet = bool((ctx.find_root().obj or {}).get("quiet"))
     if not (quiet or dry_run):
         where = f"Dask at {scheduler}" if scheduler else f"{count} process(es)"

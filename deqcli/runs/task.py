@@ -181,7 +181,7 @@ def execute(
     stem = provenance.default_stem(task.study, task.version, task.spec) if name is None else name
     store = Store(out, stem, task.spec, task.study, task.version)
     finished = not force and store.finished()
-    jobs = _fitting(task, scheduler) if jobs is None else jobs
+    jobs = fitting_jobs(task, scheduler) if jobs is None else jobs
     needed = task.memory * (1 if scheduler else max(min(jobs, len(task.points)), 1))
     result = partial(Result, stem=stem, points=len(task.points), memory=needed)
     if dry_run:
@@ -206,7 +206,8 @@ def execute(
         return result("done", reused=reused, paths=paths)
 
 
-def _fitting(task: Task, scheduler: str | None) -> int:
+def fitting_jobs(task: Task, scheduler: str | None = None) -> int:
+    """Return as many processes as cores, points and free memory allow, at least one."""
     most = max(min(os.cpu_count() or 1, len(task.points)), 1)
     available = None if scheduler or not task.memory else memory.available_bytes()
     return most if available is None else max(min(most, available // task.memory), 1)
