@@ -140,7 +140,7 @@ def test_page_has_captions_verdicts_commands_and_provenance(page):
     preset = presets.load("iclr/figure-1-left")
     assert preset.about[:40] in page
     assert page.count("This run is smaller than that: n, p.") == 1
-    assert "0.0828 ± 0.002" in page
+    assert "0.083 ± 0.002" in page
     assert '<span class="verdict differs">differs</span>' in page
     assert "The width is open." in page
     assert "deqcli spectrum --act &#x27;a&lt;b&#x27;" in page
@@ -184,7 +184,7 @@ def test_summary_of_another_run_is_not_shown(results, tmp_path):
     # In the table of verdicts, and beside the figure.
     assert page.count("summary is of another run; run deqcli reproduce") == 2
     assert "This run is smaller" not in page
-    assert "-0.55 ± 0.004" in page or "−0.55 ± 0.004" in page
+    assert "−0.550 ± 0.004" in page
     assert "1 × agrees" in page
 
 

@@ -129,7 +129,7 @@ def test_summary_keeps_spreads_and_the_rows_of_other_presets(tmp_path):
     # In the order of the figures, whatever was run last.
     assert list(dict.fromkeys(table["preset"])) == ["hld/figure-1-ck", "icml/h-tanh"]
     text = (tmp_path / "summary.md").read_text(encoding="utf-8")
-    assert "| ICML slides | ‖G* − Σ‖/‖G*‖, twin |  | 0.01 ± 0.01 | paper does not say |" in text
+    assert "| ICML slides | ‖G* − Σ‖/‖G*‖, twin |  | 0.010 ± 0.010 | paper does not say |" in text
     assert "* icml/h-tanh: `deqcli match --act tanh" in text
 
 
@@ -261,7 +261,7 @@ def test_minus_signs_are_those_of_the_text_in_markdown_and_plain_in_the_table(tm
            "verdict": "agrees", "command": "deqcli match"}  # fmt: skip
     table = pd.DataFrame([row], columns=list(summary.COLUMNS))
     summary.write(tmp_path, [table], summary.empty())
-    assert "| −0.5 ± 6e−05 |" in (tmp_path / "summary.md").read_text(encoding="utf-8")
+    assert "| −0.50000 ± 0.00006 |" in (tmp_path / "summary.md").read_text(encoding="utf-8")
     assert ",-0.5,6e-05," in (tmp_path / "summary.csv").read_text(encoding="utf-8")
 
 

@@ -131,12 +131,25 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def ours(row: pd.Series) -> str:
-    """Return our number with its spread."""
-    if pd.isna(row["ours"]):
+    """Return our number with its spread, both to the digit that the spread leaves certain.
+
+    Examples
+    --------
+    >>> [ours(pd.Series({"ours": value, "spread": spread})) for value, spread in
+    ...  [(0.00833, 0.161), (-0.596, 0.0082), (7.521e-6, 5e-8), (94.3, 0.0)]]
+    ['0.01 ± 0.16', '−0.596 ± 0.008', '7.52e−06 ± 5e−08', '94.3 ± 0']
+    """
+    value, spread = row["ours"], row["spread"]
+    if pd.isna(value):
         return "–"
-    if pd.isna(row["spread"]):
-        return number(row["ours"])
-    return f"{number(row['ours'])} ± {number(row['spread'], 1)}"
+    if pd.isna(spread):
+        return number(value)
+    if spread == 0 or max(abs(value), spread) < 1e-3:
+        return f"{number(value)} ± {number(spread, 1)}"
+    power = math.floor(math.log10(spread))
+    # A leading 1 alone would be a coarse spread.
+    places = max(0, -power + (spread / 10**power < 2))
+    return f"{value:.{places}f} ± {spread:.{places}f}".replace("-", "−")
 
 
 def text(value: object) -> str:
