@@ -184,6 +184,8 @@ def task(
     # Twice the kernels themselves, for what finds and factorises them.
     kernels = 16 * n * (n + q) if spec["limit"] else 0
     network = 8 * m * (2 * m + p) + (80 if spec["solver"] == "anderson" else 20) * m * spec["batch"]
+    if spec["trained"] == "readout":
+        network += 4 * m * (n + q)
     return Task(
         study=STUDY,
         version=VERSION,
@@ -238,7 +240,7 @@ def run_point(
         "failure": np.array(history.failure),
         "epoch": np.arange(epochs),
         "parameters": np.full(epochs, network.size),
-        "peak_memory": np.full(epochs, network.nbytes),
+        "peak_memory": np.full(epochs, history.nbytes),
     }
 
 

@@ -43,7 +43,7 @@ class Progress:
 
 
 class Network(abc.ABC):
-    """A classifier whose features come from random weights, all of them trained or the last.
+    """A classifier whose features come from random weights.
 
     Attributes
     ----------
@@ -51,13 +51,9 @@ class Network(abc.ABC):
         The matrix that reads the input first, the readout last.
     width, n_features, n_classes : int
     dtype : str
-    readout_only : bool
-        Whether the hidden weights stay as they were drawn; the readout then learns from fixed
-        random features, whose limit is the conjugate kernel and not the tangent kernel.
     """
 
     parameters: tuple[Parameter, ...]
-    readout_only: bool = False
 
     def __init__(self, width: int, n_features: int, n_classes: int, dtype: Precision) -> None:
         if min(width, n_features, n_classes) < 1:
@@ -88,7 +84,7 @@ class Network(abc.ABC):
         momentum : float
             What the velocities are multiplied by first.
         """
-        progress = Progress() if self.readout_only else self._backward(delta, momentum)
+        progress = self._backward(delta, momentum)
         if not progress.failure:
             self.parameters[-1].accumulate(delta, self.features, momentum)
         return progress
@@ -112,7 +108,7 @@ class Network(abc.ABC):
 
     def move(self, rate: float) -> str:
         """Step along the velocities; say what had to be done about it besides, if anything."""
-        for parameter in self.parameters[-1:] if self.readout_only else self.parameters:
+        for parameter in self.parameters:
             parameter.move(rate)
         return ""
 

@@ -153,7 +153,7 @@ class EquilibriumNetwork(Network):
         """See :meth:`Network.move`; clips the norm of A where it would end contraction."""
         super().move(rate)
         self._steps += 1
-        if self._guard is None or self.readout_only or self._steps % _WATCH:
+        if self._guard is None or self._steps % _WATCH:
             return ""
         return "projected" if self._guard.check() else ""
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from deqcli.data.dataset import Dataset
 from deqcli.errors import DataError, InputError
 from deqcli.training.base import Network, Progress, cross_entropy
+from deqcli.training.readout import Readout
 
 Array = NDArray[Any]
 
@@ -72,7 +73,8 @@ class History:
     test_loss, test_accuracy : list of float
         After the epoch.
     forward_seconds, backward_seconds : list of float
-        Of the training steps; the second holds gradients and update too.
+        Of the training steps; the second holds gradients and update too. Where only the readout is
+        trained, the first epoch has the time of all training samples' features.
     iterations : list of float
         Mean number of iterations of a forward solve.
     residual : list of float
@@ -82,6 +84,8 @@ class History:
         training that was cut short, ``stopped:`` and why.
     failure : str
         Why there are no entries, if there are none.
+    nbytes : int
+        Bytes of weights, velocities and buffers, and of fixed features.
     """
 
     train_loss: list[float] = field(default_factory=list)
@@ -94,11 +98,12 @@ class History:
     residual: list[float] = field(default_factory=list)
     status: list[str] = field(default_factory=list)
     failure: str = ""
+    nbytes: int = 0
 
     def arrays(self) -> dict[str, Array]:
         """Return the columns as arrays."""
-        lists = {name: values for name, values in vars(self).items() if name != "failure"}
-        return {name: np.array(values) for name, values in lists.items()}
+        columns = {name: values for name, values in vars(self).items() if isinstance(values, list)}
+        return {name: np.array(values) for name, values in columns.items()}
 
     def add(self, train: _Tally, test: _Tally) -> None:
         """Append an epoch."""
@@ -202,8 +207,15 @@ def _train(
     network: Network, data: Dataset, test: Dataset, settings: Settings, rng: np.random.Generator
 ) -> History:
     samples, tests = _Samples.of(data, network), _Samples.of(test, network)
-    network.readout_only = settings.trained == "readout"
     history = History()
+    finding = 0.0
+    if settings.trained == "readout":
+        network = readout = Readout(network)
+        started = time.perf_counter()
+        samples = _Samples(readout.find(samples.X, settings.batch), samples.y)
+        finding = time.perf_counter() - started
+        tests = _Samples(readout.find(tests.X, settings.batch), tests.y)
+        history.nbytes = samples.X.nbytes + tests.X.nbytes + readout.network.nbytes
     try:
         start = _evaluate(network, samples, settings.batch)
         history.add(start, _evaluate(network, tests, settings.batch))
@@ -212,10 +224,13 @@ def _train(
     for epoch in range(1, settings.epochs + 1):
         try:
             tally = _run_epoch(network, samples, settings, rng.permutation(len(samples.X)))
+            if epoch == 1:
+                tally.forward_seconds += finding
             history.add(tally, _evaluate(network, tests, settings.batch))
         except _Stop as stop:
             history.status[-1] = f"{STOPPED}: {stop} in epoch {epoch}"
             break
+    history.nbytes = history.nbytes or network.nbytes
     return history
 
 

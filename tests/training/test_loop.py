@@ -51,6 +51,29 @@ def test_the_readout_alone(net):
     assert changed == [False] * (len(before) - 1) + [True]
 
 
+@pytest.mark.parametrize("net", NETS)
+def test_the_readout_alone_is_softmax_regression(net):
+    """Step by step, against regression written out on the features of the whole set."""
+    network = drawn(trio("relu", 0.2, 0.8).network(net, 40, 60, 3))
+    network.forward(DATA.X.astype(np.float32))
+    features, readout = network.features.astype(float), network.parameters[-1]
+    weight, velocity = readout.weight.astype(float), 0.0
+    settings = Settings(epochs=2, batch=64, rate=0.5, trained="readout")
+    rng = np.random.default_rng(7)
+    for _ in range(settings.epochs):
+        order = rng.permutation(DATA.n_samples)
+        for start in range(0, DATA.n_samples, settings.batch):
+            chosen = order[start : start + settings.batch]
+            z = features[:, chosen]
+            scores = np.exp(weight @ z)
+            errors = scores / scores.sum(axis=0) - np.eye(3)[DATA.y[chosen]].T
+            velocity = settings.momentum * velocity + errors @ z.T / len(chosen)
+            weight = weight - settings.rate * readout.factor**2 * velocity
+    train(network, DATA, TEST, settings, np.random.default_rng(7))
+    # The DEQ's features depend on the batch within the solver's tolerance of 1e-3.
+    np.testing.assert_allclose(readout.weight, weight, rtol=0, atol=2e-3 * np.abs(weight).max())
+
+
 def test_the_same_streams_give_the_same_bits():
     histories = [
         run(EquilibriumNetwork(activation("relu"), 0.2, 0.8, 32, 60, 3), epochs=2).arrays()
