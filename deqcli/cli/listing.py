@@ -15,7 +15,7 @@ ACTIVATIONS = (
 Example:
   deqcli list activations
 """)  # fmt: skip
-@click.argument("what", type=click.Choice(("activations", "datasets", "kernels")))
+@click.argument("what", type=click.Choice(("activations", "datasets", "kernels", "presets")))
 def command(what: str) -> None:
     """List what the other commands understand."""
     if what == "activations":
@@ -30,6 +30,11 @@ def command(what: str) -> None:
         from deqcli.data.registry import names
 
         click.echo("\n".join(["gmm", "sphere", *names()]))
+    elif what == "presets":
+        from deqcli import presets
+
+        for name in presets.names():
+            click.echo(f"{name:22s} {presets.load(name).title}")
     else:
         from deqcli.kernels.implicit import KERNELS
 

@@ -60,6 +60,7 @@ def test_unknown_command_suggests(deqcli):
 def test_listing_agrees_with_the_registry(deqcli):
     from deqcli.activations import REGISTRY
     from deqcli.cli.listing import ACTIVATIONS
+    from deqcli.presets import names
 
     assert sorted(ACTIVATIONS) == sorted(REGISTRY)
     shown = deqcli("list", "activations").out
@@ -67,6 +68,8 @@ def test_listing_agrees_with_the_registry(deqcli):
     assert deqcli("list", "kernels").out.split() == [
         "ck", "preactivation-ck", "ntk", "preactivation-ntk",
     ]  # fmt: skip
+    presets = deqcli("list", "presets").out.splitlines()
+    assert [line.split()[0] for line in presets] == list(names())
 
 
 def test_scalars_prints_the_library_values(deqcli):
