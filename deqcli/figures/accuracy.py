@@ -131,16 +131,19 @@ def _draw_gaps(axes: Axes, table: pd.DataFrame) -> None:
 
 def _draw_times(axes: Axes, table: pd.DataFrame) -> None:
     trained = table[table["net"].isin(_NETS) & (table["epoch"] > 0)]
-    seconds = trained["forward_seconds"] + trained["backward_seconds"]
+    seconds = (trained["forward_seconds"] + trained["backward_seconds"]).rename("seconds")
+    rows = trained[["net", "width", "seed"]].join(seconds)
+    # The mean over epochs: the first may hold what serves all. The median over trials: one during
+    # which the machine did something else does not count.
+    means = rows.groupby(["net", "width", "seed"])["seconds"].mean()
+    medians = means.groupby(["net", "width"]).median()
     for net in _NETS:
-        chosen = trained["net"] == net
-        # The median: epochs during which the machine did something else do not count.
-        median = seconds[chosen].groupby(trained.loc[chosen, "width"]).median()
-        if len(median):
-            axes.plot(median.index, median, marker=_MARKERS[net], color=_COLORS[net], mfc="none")
+        if net in medians.index.get_level_values("net"):
+            here = medians[net]
+            axes.plot(here.index, here, marker=_MARKERS[net], color=_COLORS[net], mfc="none")
     axes.set_yscale("log")
     axes.set_ylabel("seconds per epoch")
-    axes.set_title("time to train, median")
+    axes.set_title("time to train")
 
 
 def _width_axis(axes: Axes, widths: list[int]) -> None:
