@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import re
 import shlex
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL)
 GROUPS = [tuple(block.strip().splitlines()) for block in BLOCKS]
@@ -56,6 +59,47 @@ def test_figures_and_links_exist():
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         if "://" not in target:
             assert (ROOT / target).exists(), target
+
+
+def rows(heading):
+    """Return the cells of the table rows below a heading."""
+    part = README.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    lines = [line for line in part.splitlines() if line.startswith("| ")]
+    return [re.split(r" (?<!\\)\| ", line[2:-2]) for line in lines[2:]]
+
+
+def test_gaps_are_those_of_the_results():
+    """The table of accuracies, number by number, from the records beside the figures."""
+    stems = {
+        ("MNIST", "all weights"): "iclr-figure-3-a",
+        ("Fashion-MNIST", "all weights"): "iclr-figure-3-b",
+        ("MNIST", "the readout"): "accuracy-readout-mnist",
+        ("Fashion-MNIST", "the readout"): "accuracy-readout-fashion-mnist",
+    }
+    table = rows("Does the twin train like the DEQ?")
+    assert {(data, trained) for data, trained, *_ in table} == set(stems)
+    for data, trained, width, *shown, verdict in table:
+        record = json.loads((RESULTS / f"{stems[data, trained]}.json").read_text("utf-8"))
+        found = {gap["net"]: gap for gap in record["results"]["gaps"] if gap["width"] == int(width)}
+        twin, plain = (100 * abs(found[net]["mean"]) for net in ("matched", "plain"))
+        errors = [100 * found[net]["standard_error"] for net in ("matched", "plain")]
+        expected = [f"{gap:.2f} ± {error:.2f}" for gap, error in zip((twin, plain), errors)]
+        assert shown == expected
+        error = math.hypot(*errors)
+        better = "yes" if plain - twin > error else "no" if twin - plain > error else None
+        assert verdict == (better or "within the error")
+
+
+def test_verdicts_are_those_of_the_summary():
+    """Every quantity that a paper has a value for, as results/summary.md says it."""
+    summary = (RESULTS / "summary.md").read_text(encoding="utf-8").splitlines()
+    lines = [line for line in summary if line.startswith("| ") and "| Errata" not in line]
+    cells = [re.split(r" (?<!\\)\| ", line[2:-2]) for line in lines[2:]]
+    assert rows("Against the papers") == [
+        [figure, quantity, paper, ours, verdict.partition(". ")[0]]
+        for figure, quantity, paper, ours, verdict in cells
+        if paper
+    ]
 
 
 @pytest.mark.slow
