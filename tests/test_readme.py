@@ -83,7 +83,8 @@ def test_gaps_are_those_of_the_results():
         found = {gap["net"]: gap for gap in record["results"]["gaps"] if gap["width"] == int(width)}
         twin, plain = (100 * abs(found[net]["mean"]) for net in ("matched", "plain"))
         errors = [100 * found[net]["standard_error"] for net in ("matched", "plain")]
-        expected = [f"{gap:.2f} ± {error:.2f}" for gap, error in zip((twin, plain), errors)]
+        pairs = zip((twin, plain), errors, strict=True)
+        expected = [f"{gap:.2f} ± {error:.2f}" for gap, error in pairs]
         assert shown == expected
         error = math.hypot(*errors)
         better = "yes" if plain - twin > error else "no" if twin - plain > error else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -191,6 +192,15 @@ def test_exit_code_of_a_finished_run_is_kept_with_its_reason(tmp_path, results, 
     # Its table counts.
     assert table["ours"].tolist() == [0.01, 0.5]
     assert table["note"].tolist() == [said] * 2
+
+
+@pytest.mark.parametrize(("end", "code"), [("contraction lost", 0), ("stalled", 3)])
+def test_known_finding_is_no_failure(tmp_path, end, code):
+    command = Played(code=3)
+    command.results = {"runs": [{"width": 100, "trial": 1, "end": end}]}
+    outcome = running.reproduce(replace(PRESET, name="gen/figure-1"), tmp_path, command)
+    assert (outcome.status, outcome.code) == ("done", code)
+    assert outcome.reason == f"Finished with exit code 3: width 100, trial 1: {end}."
 
 
 def test_bad_seed_costs_only_the_spread(tmp_path):

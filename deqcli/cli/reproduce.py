@@ -82,7 +82,8 @@ def command(
     continues. Writes each figure's CSV, PNG and JSON, and summary.csv and summary.md: figure,
     quantity, the paper's value, ours with its spread, and the verdict. A preset whose real data
     is missing is reported as skipped, with exit code 3; so is one that finished with failed or
-    infeasible points, whose numbers count.
+    infeasible points, whose numbers count. That narrow layers lose contraction in gen/figure-1 is
+    a finding, and no reason for it.
     """
     if quick and paper:
         raise InputError("--quick and --paper are two sizes; give one of them.")
