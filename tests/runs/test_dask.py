@@ -14,7 +14,9 @@ from deqcli.errors import InputError, RunError
 from deqcli.runs import parallel
 from deqcli.runs.task import execute
 
-pytest.importorskip("distributed", reason="Dask is not installed: pip install 'deqcli[dask]'")
+distributed = pytest.importorskip(
+    "distributed", reason="Dask is not installed: pip install 'deqcli[dask]'"
+)
 
 
 @pytest.fixture
@@ -31,14 +33,18 @@ def cluster(start, wait_for, tmp_path):
     local = ["--host", "127.0.0.1", "--local-directory", tmp_path, "--no-nanny", "--nthreads", "1"]
     for _ in range(2):
         start("-m", "dask", "worker", *common, *local, **quiet)
-    yield json.loads(contact.read_text())["address"], scheduler
+    address = json.loads(contact.read_text())["address"]
+    # Or one of them might be given all the points before the other has come.
+    with distributed.Client(address, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=60)
+    yield address, scheduler
     log.close()
 
 
 @pytest.fixture
 def beside(wait_for, gate, tmp_path):
     """Do something to the processes of waiting points while the run goes on in the test itself."""
-    threads = []
+    threads, over = [], threading.Event()
 
     def workers():
         return sorted({int(path.name.split("-")[-1]) for path in gate.parent.glob("waiting-*")})
@@ -48,13 +54,18 @@ def beside(wait_for, gate, tmp_path):
 
     def begin(count, action):
         def watch():
-            wait_for(lambda: len(workers()) == count and stored(tmp_path / "out"))
-            action(workers())
+            wait_for(
+                lambda: over.is_set() or (len(workers()) == count and stored(tmp_path / "out"))
+            )
+            if not over.is_set():
+                action(workers())
 
         threads.append(threading.Thread(target=watch))
         threads[-1].start()
 
     yield begin
+    # A test that ended otherwise must not be waited for here.
+    over.set()
     for thread in threads:
         thread.join()
 
