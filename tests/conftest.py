@@ -1,6 +1,7 @@
 """Tolerances with their reasons, reference numbers, and expectations written out plainly."""
 
 import csv
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -128,3 +129,15 @@ def plain() -> SimpleNamespace:
         return SimpleNamespace(ck=G, preactivation_ck=L, ntk=G + K * dot, preactivation_ntk=K)
 
     return SimpleNamespace(pair_matrix=pair_matrix, deep_shared=deep_shared)
+
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    place = Path(os.environ.get("DEQCLI_DATA_DIR") or SHARED)
+    for name in ("mnist", "fashion-mnist", "cifar-10", "cifar-10-vgg19"):
+        if not (place / name).is_dir():
+            pytest.skip(f"no real data: {name} is not in DEQCLI_DATA_DIR or ../shared/data")
+    return place

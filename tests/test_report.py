@@ -229,15 +229,12 @@ class Browser:
         self.send, self.receive, self.rest = send, receive, b""
         self.numbers = itertools.count(1)
         self.events: list[dict] = []
+        self.attached: dict[str, str] = {}
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = None
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)[
-            "sessionId"
-        ]
+        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
+        self.attached = {"sessionId": attached["sessionId"]}
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
-
-    session: str | None = None
 
     def read(self) -> dict:
         while b"\0" not in self.rest:
@@ -248,9 +245,7 @@ class Browser:
         return json.loads(message)
 
     def call(self, method: str, **params) -> dict:
-        message = {"id": next(self.numbers), "method": method, "params": params}
-        if self.session:
-            message["sessionId"] = self.session
+        message = {"id": next(self.numbers), "method": method, "params": params, **self.attached}
         os.write(self.send, json.dumps(message).encode() + b"\0")
         while True:
             answer = self.read()

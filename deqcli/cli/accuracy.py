@@ -66,14 +66,8 @@ def command(
     act: str,
     sigma_a2: float,
     sigma_b2: float | None,
-    data: str,
+    source: dict[str, Any],
     p: int | None,
-    classes: str | None,
-    mean_norm: float,
-    covariance: str,
-    select: str,
-    preprocess: str,
-    data_dir: str | None,
     train_size: int | None,
     test_size: int | None,
     widths: tuple[int, ...],
@@ -107,7 +101,7 @@ def command(
     from deqcli.studies import accuracy, inputs
     from deqcli.training import Settings
 
-    own = inputs.is_file(data)
+    own = inputs.is_file(source["data"])
     if train_size is None:
         train_size = 0 if own else 5000
     spec = accuracy.resolve(
@@ -126,14 +120,10 @@ def command(
         limit=limit,
         ridge=ridge,
         seed=seed,
-        data=inputs.resolve(
-            # Of a file all samples are counted, a part of which is held out to test.
-            data=data, n=None if own else train_size or None, p=p, classes=classes,
-            mean_norm=mean_norm, covariance=covariance, select=select, preprocess=preprocess,
-            data_dir=data_dir,
-        ),
-    )  # fmt: skip
-    result, found = run_task(ctx, accuracy.task(spec, formats, data_dir), **running)
+        # Of a file all samples are counted, a part of which is held out to test.
+        data=inputs.resolve(**source, n=None if own else train_size or None, p=p),
+    )
+    result, found = run_task(ctx, accuracy.task(spec, formats, source["data_dir"]), **running)
     for gap in found.get("gaps", ()):
         if gap["width"] == max(widths):
             error = gap["standard_error"]

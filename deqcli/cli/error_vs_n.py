@@ -39,13 +39,7 @@ def command(
     sigma_a2: float,
     sigma_b2: float | None,
     kernel: str,
-    data: str,
-    classes: str | None,
-    mean_norm: float,
-    covariance: str,
-    select: str,
-    preprocess: str,
-    data_dir: str | None,
+    source: dict[str, Any],
     sizes: tuple[int, ...],
     ratio: float,
     trials: int,
@@ -85,13 +79,9 @@ def command(
             "tolerance": tolerance,
         },
         seed=seed,
-        data=inputs.resolve(
-            data=data, n=None, p=None, classes=classes, mean_norm=mean_norm,
-            covariance=covariance, select=select, preprocess=preprocess,
-            data_dir=data_dir,
-        ),
-    )  # fmt: skip
-    result, found = run_task(ctx, error_vs_n.task(spec, formats, data_dir), **running)
+        data=inputs.resolve(**source, n=None, p=None),
+    )
+    result, found = run_task(ctx, error_vs_n.task(spec, formats, source["data_dir"]), **running)
     for name, value in found.get("slopes", {}).items():
         click.echo(f"{name}: slope {value:.3f}", err=True)
     return result.exit_code

@@ -49,15 +49,7 @@ def command(
     ctx: click.Context,
     /,
     *,
-    data: str,
-    n: int | None,
-    p: int | None,
-    classes: str | None,
-    mean_norm: float,
-    covariance: str,
-    select: str,
-    preprocess: str,
-    data_dir: str | None,
+    source: dict[str, Any],
     test_size: int,
     widths: tuple[int, ...],
     trials: int,
@@ -99,14 +91,11 @@ def command(
         settings=Settings(method, steps, step, tol, residual),
         test_size=test_size,
         seed=seed,
-        data=inputs.resolve(
-            data=data, n=n, p=p, classes=classes, mean_norm=mean_norm, covariance=covariance,
-            select=select, preprocess=preprocess, data_dir=data_dir,
-        ),
-        n=n,
-        data_dir=data_dir,
-    )  # fmt: skip
-    result, found = run_task(ctx, flow.task(spec, formats, data_dir), **running)
+        data=inputs.resolve(**source),
+        n=source["n"],
+        data_dir=source["data_dir"],
+    )
+    result, found = run_task(ctx, flow.task(spec, formats, source["data_dir"]), **running)
     runs = found.get("runs", [])
     for run in runs:
         click.echo(_line(run), err=True)

@@ -46,15 +46,7 @@ def command(
     family: str,
     layers: str,
     tau0: float | None,
-    data: str,
-    n: int | None,
-    p: int | None,
-    classes: str | None,
-    mean_norm: float,
-    covariance: str,
-    select: str,
-    preprocess: str,
-    data_dir: str | None,
+    source: dict[str, Any],
     export_to: str | None,
     seed: int,
     formats: tuple[str, ...],
@@ -79,19 +71,9 @@ def command(
         layers=layers,
         tau0=tau0,
         seed=seed,
-        data=inputs.resolve(
-            data=data,
-            n=n,
-            p=p,
-            classes=classes,
-            mean_norm=mean_norm,
-            covariance=covariance,
-            select=select,
-            preprocess=preprocess,
-            data_dir=data_dir,
-        ),
+        data=inputs.resolve(**source),
     )
-    result, found = run_task(ctx, match.task(spec, formats, data_dir), **running)
+    result, found = run_task(ctx, match.task(spec, formats, source["data_dir"]), **running)
     if not found:
         return result.exit_code
     _print_verdict(found)
@@ -99,7 +81,7 @@ def command(
         from deqcli.cli.running import write_once
 
         path = running["out"] / f"{result.stem}-{export_to}.py"
-        text = match.export_source(spec, export_to, data_dir)
+        text = match.export_source(spec, export_to, source["data_dir"])
         click.echo(write_once(path, text, force=running["force"]))
     return result.exit_code if found["feasible"] else 3
 

@@ -6,6 +6,7 @@ the default.
 
 from __future__ import annotations
 
+import functools
 import json
 import tomllib
 from collections.abc import Callable
@@ -27,6 +28,22 @@ def group(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
         for option in reversed(options):
             function = option(function)
         return function
+
+    return decorate
+
+
+def packed(into: str, *options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Combine options whose values a command gets as one mapping, the argument ``into``."""
+    probe = group(*options)(lambda: None)
+    names = {parameter.name for parameter in probe.__click_params__}  # type: ignore[attr-defined]
+
+    def decorate(function: Command) -> Command:
+        @functools.wraps(function)
+        def call(*arguments: Any, **given: Any) -> Any:
+            values = {name: given.pop(name) for name in names & set(given)}
+            return function(*arguments, **given, **{into: values})
+
+        return group(*options)(call)  # type: ignore[return-value]
 
     return decorate
 
@@ -150,7 +167,7 @@ def kernel(default: str) -> Callable[[Command], Command]:
     )  # fmt: skip
 
 
-data_source = group(
+_SOURCE = (
     click.option("--data", default="gmm", metavar="gmm|sphere|NAME|FILE",
                  help="Samples: the papers' Gaussian mixture, the unit sphere, a data set of "
                  "'deqcli data list', or a .npz/.csv file of your own (arrays X, y)."),
@@ -169,8 +186,11 @@ data_source = group(
                  envvar="DEQCLI_DATA_DIR", help="Folder of the data sets.  [default: user cache]"),
 )  # fmt: skip
 
-data = group(
-    data_source,
+#: Which samples, as the mapping ``source``; what :func:`deqcli.studies.inputs.resolve` takes.
+data_source = packed("source", *_SOURCE)
+data = packed(
+    "source",
+    *_SOURCE,
     click.option("--n", type=click.IntRange(2), default=None,
                  help="Number of samples.  [default: 800; all of a real data set]"),
     click.option("--p", type=click.IntRange(2), default=None,

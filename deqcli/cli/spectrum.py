@@ -37,15 +37,7 @@ def command(
     sigma_a2: float,
     sigma_b2: float | None,
     kernel: str,
-    data: str,
-    n: int | None,
-    p: int | None,
-    classes: str | None,
-    mean_norm: float,
-    covariance: str,
-    select: str,
-    preprocess: str,
-    data_dir: str | None,
+    source: dict[str, Any],
     estimators: tuple[str, ...],
     realizations: int,
     width: int,
@@ -80,13 +72,9 @@ def command(
         tolerance=tolerance,
         seed=seed,
         save_kernels=save_kernels,
-        data=inputs.resolve(
-            data=data, n=n, p=p, classes=classes, mean_norm=mean_norm, covariance=covariance,
-            select=select, preprocess=preprocess,
-            data_dir=data_dir,
-        ),
-    )  # fmt: skip
-    result, found = run_task(ctx, spectrum.task(spec, formats, data_dir), **running)
+        data=inputs.resolve(**source),
+    )
+    result, found = run_task(ctx, spectrum.task(spec, formats, source["data_dir"]), **running)
     for name, values in found.get("distances", {}).items():
         click.echo(
             f"{name.replace('_', '-')}: distance to the equivalent {values['distance']:.4g} "

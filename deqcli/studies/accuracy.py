@@ -131,23 +131,7 @@ def resolve(
 
 def load_data(spec: Mapping[str, Any], data_dir: str | None = None) -> tuple[Dataset, Dataset]:
     """Return training and test samples; they depend on the seed and on no trial."""
-    if spec["data"] == "gmm":
-        sizes = {"train": spec["n"], "test": spec["test_size"] or spec["n"]}
-        halves = [inputs.load({**spec, "n": n}, STUDY, half).data for half, n in sizes.items()]
-        return halves[0], halves[1]
-    from deqcli.data.images import load
-
-    data, test = load(
-        spec["data"],
-        classes=spec["classes"],
-        n=spec["n"],
-        select=spec["select"],
-        preprocess=spec["preprocess"],
-        rng=stream(spec["seed"], "data", STUDY),
-        data_dir=data_dir,
-        n_test=spec["test_size"],
-    )
-    assert test is not None
+    data, test = inputs.load_halves(spec, STUDY, n=spec["n"], data_dir=data_dir)
     if data.n_classes < 2:
         raise _no_classes(spec["data"])
     return data, test

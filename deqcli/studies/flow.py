@@ -132,29 +132,8 @@ def load_samples(spec: Mapping[str, Any], trial: int, data_dir: str | None) -> S
     The first class has y = -1, the second 1. Points on the sphere have no classes: their teacher
     is :math:`y = \mathrm{sign}(x_1)`, which by symmetry stands for every half-space.
     """
-    if spec["data"] in ("gmm", "sphere"):
-        train_data, test_data = (
-            inputs.load({**spec, "n": n}, STUDY, trial, half).data
-            for half, n in (("train", spec["n"]), ("test", spec["test_size"]))
-        )
-    else:
-        from deqcli.data.images import load
-
-        train_data, held_out = load(
-            spec["data"],
-            classes=spec["classes"],
-            n=spec["n"],
-            select=spec["select"],
-            preprocess=spec["preprocess"],
-            rng=stream(spec["seed"], "data", STUDY, trial),
-            data_dir=data_dir,
-            n_test=spec["test_size"],
-        )
-        assert held_out is not None
-        test_data = held_out
-    (X, y), (X_test, y_test) = (
-        _unit(data, spec["data"] == "sphere") for data in (train_data, test_data)
-    )
+    halves = inputs.load_halves(spec, STUDY, trial, n=spec["n"], data_dir=data_dir)
+    (X, y), (X_test, y_test) = (_unit(data, spec["data"] == "sphere") for data in halves)
     return Samples(X, y, X_test, y_test)
 
 

@@ -164,6 +164,36 @@ def load(spec: Mapping[str, Any], *names: str | int, data_dir: str | None = None
     return Inputs(data, estimate_statistics(data.X, data.y))
 
 
+def load_halves(
+    spec: Mapping[str, Any], *names: str | int, n: int | None, data_dir: str | None
+) -> tuple[Dataset, Dataset]:
+    """Return ``n`` training samples and the spec's ``test_size`` test samples.
+
+    Drawn samples come from two streams. Real data has a test half, or loses a part to it; ``n``
+    None then stands for all that is left, and a ``test_size`` of 0 for all there are.
+    """
+    if spec["data"] in ("gmm", "sphere"):
+        sizes = {"train": n, "test": spec["test_size"] or n}
+        train, test = (
+            load({**spec, "n": count}, *names, half).data for half, count in sizes.items()
+        )
+        return train, test
+    from deqcli.data.images import load as load_images
+
+    found, held_out = load_images(
+        spec["data"],
+        classes=spec["classes"],
+        n=n,
+        select=spec["select"],
+        preprocess=spec["preprocess"],
+        rng=stream(spec["seed"], "data", *names),
+        data_dir=data_dir,
+        n_test=spec["test_size"],
+    )
+    assert held_out is not None
+    return found, held_out
+
+
 @dataclass(frozen=True)
 class Model:
     """A DEQ on given inputs: its activation as used, its scalars, kernels and equivalents."""

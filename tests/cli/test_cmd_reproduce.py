@@ -247,7 +247,7 @@ def test_one_that_breaks_does_not_cost_the_others(deqcli, three, monkeypatch):
     ("arguments", "part"),
     [
         (("iclr/figure-9",), "There is no preset"),
-        (("all", "icml/xxx", "--dry-run"), "There is no preset 'icml/xxx'"),
+        (("all", "icml/figure-9", "--dry-run"), "There is no preset 'icml/figure-9'"),
         (("all", "--fresh", "x"), "--fresh goes with"),
         (("all", "--quick", "--paper", "--dry-run"), "--quick and --paper are two sizes"),
     ],

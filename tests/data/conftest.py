@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import io
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,17 +12,6 @@ import pytest
 
 from deqcli.data import registry
 from deqcli.data.registry import Download, Piece
-
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
-
-
-@pytest.fixture(scope="session")
-def real_data() -> Path:
-    place = Path(os.environ.get("DEQCLI_DATA_DIR") or SHARED)
-    for name in ("mnist", "fashion-mnist", "cifar-10", "cifar-10-vgg19"):
-        if not (place / name).is_dir():
-            pytest.skip(f"no real data: {name} is not in DEQCLI_DATA_DIR or ../shared/data")
-    return place
 
 
 def idx_bytes(values: np.ndarray) -> bytes:

@@ -1,6 +1,5 @@
 import io
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -199,12 +198,9 @@ def test_no_twin(monkeypatch):
 
 
 @pytest.mark.slow
-def test_mnist():
+def test_mnist(real_data, monkeypatch):
     """On real images the networks learn, at their defaults."""
-    import os
-
-    if not Path(os.environ.get("DEQCLI_DATA_DIR", "/nonexistent")).is_dir():
-        pytest.skip("needs DEQCLI_DATA_DIR")
+    monkeypatch.setenv("DEQCLI_DATA_DIR", str(real_data))
     spec = make_spec(data="mnist", n=1000, p=None, classes=None, test_size=500, limit=False,
                      settings=Settings(epochs=5, batch=50))  # fmt: skip
     for net in ("deq", "matched", "plain"):
