@@ -1,5 +1,8 @@
 """Every error a user can meet, named, each with the exit code the command line gives it.
 
+A message is one sentence. It puts the names of parameters between backquotes, as in "`n` is 1; give
+at least 2"; the command line shows such a name as the option that sets it.
+
 Exit codes: 0 done, 1 failed, 2 bad usage or input, 3 finished with failed or infeasible
 points, 130 interrupted.
 """
@@ -54,8 +57,8 @@ class OutsidePapersRangeWarning(UserWarning):
 
 
 @contextmanager
-def warned_before() -> Iterator[None]:
-    """Keep that warning quiet where it was given when the command line was read."""
+def silence_range_warning() -> Iterator[None]:
+    """Keep that warning quiet where it was given before, when the settings were checked."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OutsidePapersRangeWarning)
         yield

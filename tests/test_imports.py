@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1] / "deqcli"
 FILES = sorted(ROOT.rglob("*.py"))
 
 FOUNDATION = {
-    "errors", "_version", "closed_forms", "activation_functions", "own_functions", "activations",
+    "errors", "_version", "vocabulary", "closed_forms", "activation_functions", "own_functions", "activations",
     "gaussian", "duals", "fixed_point", "weights", "in_place",
 }  # fmt: skip
 THEORY = {

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from deqcli.activations import activation
-from deqcli.errors import warned_before
+from deqcli.errors import silence_range_warning
 from deqcli.matching import plain_network
 from deqcli.training import EquilibriumNetwork, ExplicitNetwork, Network
 from deqcli.training.base import cross_entropy
@@ -64,7 +64,7 @@ def measure(
         for width in widths:
             for name in activations:
                 act = activation(name)
-                with warned_before():
+                with silence_range_warning():
                     deq = EquilibriumNetwork(
                         act.centred(sigma_a2, 1 - sigma_a2, 1.0),
                         sigma_a2,

@@ -14,7 +14,7 @@ from deqcli.activations import Activation, activation
 from deqcli.data.dataset import Dataset
 from deqcli.data.mixture import GaussianMixture, sphere, toeplitz
 from deqcli.equivalents import Equivalent, equivalent
-from deqcli.errors import InputError, warned_before
+from deqcli.errors import InputError, silence_range_warning
 from deqcli.kernels.implicit import ImplicitKernels, implicit_kernels
 from deqcli.runs.seeds import stream
 from deqcli.scalars import ImplicitScalars, SphereScalars, implicit_scalars, sphere_scalars
@@ -206,7 +206,7 @@ class Model:
 
     def kernels(self) -> ImplicitKernels:
         """Return the exact kernels."""
-        with warned_before():
+        with silence_range_warning():
             return implicit_kernels(self.inputs.data.X, self.act, self.sigma_a2, self.sigma_b2)
 
     def equivalent(self, kernel: str) -> Equivalent:
@@ -229,7 +229,7 @@ class Model:
 def model(inputs: Inputs, act: str, sigma_a2: float, sigma_b2: float) -> Model:
     """Build the DEQ of a spec: centred for mixtures and real data, as it is on the sphere (HLD)."""
     chosen = activation(act)
-    with warned_before():
+    with silence_range_warning():
         if inputs.statistics is None:
             return Model(inputs, chosen, sigma_a2, sigma_b2, None)
         scalars = implicit_scalars(chosen, sigma_a2, sigma_b2, inputs.statistics.tau0)

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from deqcli.activations import Activation, activation
-from deqcli.errors import InputError, warned_before
+from deqcli.errors import InputError, silence_range_warning
 from deqcli.gaussian import check_existence
 from deqcli.kernels.explicit import explicit_kernels
 from deqcli.matching import Match, SphereMatch, match, match_sphere, plain_network
@@ -73,7 +73,7 @@ def resolve(
 
 
 def _twin(spec: Mapping[str, Any], tau0: float | None, dimension: int) -> Match | SphereMatch:
-    with warned_before():
+    with silence_range_warning():
         if spec["data"] == "sphere":
             # HLD's CK and NTK are those before the activation.
             kernel = {"ck": "preactivation_ck"}.get(spec["kernel"], spec["kernel"])

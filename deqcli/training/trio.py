@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from deqcli.activations import Activation, activation
-from deqcli.errors import InputError, warned_before
+from deqcli.errors import InputError, silence_range_warning
 from deqcli.kernels.explicit import explicit_kernels
 from deqcli.kernels.implicit import implicit_kernels
 from deqcli.matching import Match, match, plain_network
@@ -78,7 +78,7 @@ class Trio:
         """Return the exact ``ck`` or ``ntk`` of one network at infinite width."""
         if net != "deq":
             return explicit_kernels(X, self.acts(net), Y).compute(name)[0]
-        with warned_before():
+        with silence_range_warning():
             kernels = implicit_kernels(X, self.act, self.sigma_a2, self.sigma_b2, Y)
         return kernels.compute(name)[0]
 
@@ -107,7 +107,7 @@ def trio(
     if matched not in MATCHES:
         raise InputError(f"--match {matched!r}: choose from {', '.join(MATCHES)}.")
     chosen = activation(act)
-    with warned_before():
+    with silence_range_warning():
         twin = match(chosen, sigma_a2, sigma_b2, tau0, kernel=MATCHES[matched])
         centred = chosen.centred(sigma_a2, sigma_b2, tau0)
     plain = plain_network(chosen, twin.layers, tau0)
