@@ -20,40 +20,40 @@ if TYPE_CHECKING:
     from deqcli.kernels.explicit import explicit_kernels as explicit_kernels
     from deqcli.kernels.implicit import implicit_kernels as implicit_kernels
     from deqcli.matching import match as match
+    from deqcli.runs.execute import run as run
     from deqcli.scalars import explicit_scalars as explicit_scalars
     from deqcli.scalars import implicit_scalars as implicit_scalars
     from deqcli.scalars import sphere_scalars as sphere_scalars
     from deqcli.spectra import operator_distance as operator_distance
     from deqcli.spectra import operator_norm as operator_norm
     from deqcli.statistics import estimate_statistics as estimate_statistics
+    from deqcli.vocabulary import Kernel as Kernel
 
+#: Where each public name lives.
 _HOME = {
-    "Activation": "deqcli.activations",
-    "activation": "deqcli.activations",
-    "GaussianMixture": "deqcli.data.mixture",
-    "sphere": "deqcli.data.mixture",
-    "Equivalent": "deqcli.equivalents",
-    "equivalent": "deqcli.equivalents",
-    "explicit_kernels": "deqcli.kernels.explicit",
-    "implicit_kernels": "deqcli.kernels.implicit",
-    "match": "deqcli.matching",
-    "explicit_scalars": "deqcli.scalars",
-    "implicit_scalars": "deqcli.scalars",
-    "sphere_scalars": "deqcli.scalars",
-    "operator_distance": "deqcli.spectra",
-    "operator_norm": "deqcli.spectra",
-    "estimate_statistics": "deqcli.statistics",
+    "deqcli.activations": ("Activation", "activation"),
+    "deqcli.data.mixture": ("GaussianMixture", "sphere"),
+    "deqcli.equivalents": ("Equivalent", "equivalent"),
+    "deqcli.kernels.explicit": ("explicit_kernels",),
+    "deqcli.kernels.implicit": ("implicit_kernels",),
+    "deqcli.matching": ("match",),
+    "deqcli.runs.execute": ("run",),
+    "deqcli.scalars": ("explicit_scalars", "implicit_scalars", "sphere_scalars"),
+    "deqcli.spectra": ("operator_distance", "operator_norm"),
+    "deqcli.statistics": ("estimate_statistics",),
+    "deqcli.vocabulary": ("Kernel",),
 }
 
-__all__ = ["__version__", *_HOME]
+__all__ = ["__version__", *sorted(name for names in _HOME.values() for name in names)]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'deqcli' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
+    for home, names in _HOME.items():
+        if name in names:
+            value = getattr(importlib.import_module(home), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module 'deqcli' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -6,10 +6,24 @@ Nothing heavy is imported here: the command line reads these names for its help.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Self
 
 from deqcli.errors import InputError
+
+
+def suggestion(value: object, known: Iterable[str]) -> str:
+    """Return the end of a sentence about a name that nobody knows: what may have been meant.
+
+    Examples
+    --------
+    >>> suggestion("tahn", ["tanh", "relu"]), suggestion("x", ["tanh", "relu"])
+    ('did you mean tanh?', 'choose from tanh, relu.')
+    """
+    names = list(known)
+    close = difflib.get_close_matches(str(value), names, n=1)
+    return f"did you mean {close[0]}?" if close else f"choose from {', '.join(names)}."
 
 
 class Word(StrEnum):
@@ -43,9 +57,7 @@ class Word(StrEnum):
         known = [member.value for member in cls]
         if isinstance(name, str) and name.replace("_", "-") in known:
             return cls(name.replace("_", "-"))
-        close = difflib.get_close_matches(str(name), known, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(known)}."
-        raise InputError(f"`{parameter}` is {name!r}; {hint}")
+        raise InputError(f"`{parameter}` is {name!r}; {suggestion(name, known)}")
 
 
 class Kernel(Word):
@@ -118,3 +130,6 @@ class Net(Word):
     DEQ = "deq"
     MATCHED = "matched"
     PLAIN = "plain"
+
+
+ACTIVATIONS = ("tanh", "relu")

@@ -1,10 +1,11 @@
-"""The command line, a thin shell: options to a frozen spec, a run, the paths it wrote.
+"""The command line, a thin shell: options to settings, a run, the paths it wrote.
 
 Nothing heavy is imported here: a subcommand's module loads when the subcommand is called.
 """
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import logging
 import os
@@ -14,25 +15,22 @@ from collections.abc import Sequence
 
 import click
 
+from deqcli import study
 from deqcli._version import __version__
 from deqcli.errors import DeqcliError, OutsidePapersRangeWarning
 
-#: Subcommand -> (module that defines ``command``, one line of help).
-COMMANDS = {
-    "spectrum": ("deqcli.cli.spectrum", "Eigenvalues of a DEQ's kernel and of its equivalent."),
-    "error-vs-n": ("deqcli.cli.error_vs_n", "How the equivalent's error falls with n."),
-    "match": ("deqcli.cli.match", "The shallow explicit network that equals a DEQ."),
-    "accuracy": ("deqcli.cli.accuracy", "Train the DEQ, its matched twin and a plain network."),
-    "flow": ("deqcli.cli.flow", "Train only the implicit layer; the theory's promises measured."),
-    "errata": ("deqcli.cli.errata", "What the papers misprint, measured."),
+#: Commands that are no study -> (module that defines ``command``, one line of help).
+OTHERS = {
     "reproduce": ("deqcli.cli.reproduce", "Every figure of the papers, with their numbers."),
     "report": ("deqcli.cli.report", "One page of all results."),
     "scalars": ("deqcli.cli.scalars", "The few scalars through which a kernel sees a DEQ."),
     "data": ("deqcli.cli.data", "List, fetch, verify and locate data sets."),
     "bench": ("deqcli.cli.bench", "Speed, as ratios within one run."),
     "info": ("deqcli.cli.info", "Versions, BLAS and machine, as results record them."),
-    "list": ("deqcli.cli.listing", "Activations, data sets, kernels."),
+    "list": ("deqcli.cli.listing", "Activations, data sets, kernels, presets."),
 }
+#: Studies in the order of the help; others follow.
+_FIRST = ("spectrum", "error-vs-n", "match", "accuracy", "flow", "errata")
 
 EPILOG = """\b
 Exit codes: 0 done, 1 failed, 2 bad usage or input, 3 finished with failed or infeasible
@@ -52,33 +50,45 @@ Software: the deqcli developers, deqcli {version}, see CITATION.cff.
 """
 
 
+def command_names() -> tuple[str, ...]:
+    """Return the names of all commands: the studies, then the others."""
+    known = study.names()
+    first = [name for name in _FIRST if name in known]
+    return (*first, *(name for name in known if name not in first), *OTHERS)
+
+
 class LazyGroup(click.Group):
     """A group whose subcommands are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order of the table."""
-        return list(COMMANDS)
+        """Return the names in the order of the help."""
+        return list(command_names())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one subcommand."""
-        if cmd_name not in COMMANDS:
+        if cmd_name in OTHERS:
+            command: click.Command = importlib.import_module(OTHERS[cmd_name][0]).command
+            return command
+        if cmd_name not in study.names():
             return None
-        command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
-        return command
+        from deqcli.cli.studies import StudyCommand
+
+        return StudyCommand(study.get(cmd_name))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the subcommands without importing them."""
+        texts = {name: text for name, (_, text) in OTHERS.items()}
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+            formatter.write_dl(
+                [(name, texts.get(name) or study.summary(name)) for name in command_names()]
+            )
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Suggest the nearest name when there is no such subcommand."""
-        import difflib
-
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            close = difflib.get_close_matches(args[0], COMMANDS, n=1)
+        if args and args[0] not in command_names() and not args[0].startswith("-"):
+            close = difflib.get_close_matches(args[0], command_names(), n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
             ctx.fail(f"No such command {args[0]!r}.{hint}")
         return super().resolve_command(ctx, args)

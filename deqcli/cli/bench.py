@@ -2,21 +2,100 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from deqcli.cli import options
-from deqcli.cli.options import Activations, Commas
+from deqcli.settings import Settings, setting, split_activations
+from deqcli.shared_settings import SeedSettings
+from deqcli.vocabulary import ACTIVATIONS
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_repeats = click.option("--repeats", type=click.IntRange(1), default=5, help="Rounds to take the "
-                        "median of.")  # fmt: skip
-_out = click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="results",
-                    help="Folder of the CSV.")  # fmt: skip
+
+def _activations(*default: str) -> Any:
+    return setting(
+        default, "Activations, separated by commas.", split=split_activations,
+        suggestions=ACTIVATIONS, metavar="NAME,…",
+    )  # fmt: skip
+
+
+def _repeats() -> Any:
+    return setting(5, "Rounds to take the median of.", least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelBench(SeedSettings):
+    """Exact CK and CK + NTK, as multiples of the float64 product X @ X.T."""
+
+    n: int = setting(6000, "Number of samples.", least=2)
+    p: int = setting(784, "Dimension.", least=9)
+    act: tuple[str, ...] = _activations("tanh", "relu", "swish", "htanh")
+    repeats: int = _repeats()
+
+    def measure(self) -> pd.DataFrame:
+        """Run the benchmark."""
+        from deqcli.bench.kernel import measure
+        from deqcli.data.mixture import GaussianMixture
+        from deqcli.runs.seeds import stream
+
+        rng = stream(self.seed, "bench", "kernel")
+        data = GaussianMixture.papers(self.p).sample(self.n, rng)
+        return measure(data.X, self.act, repeats=self.repeats)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonteCarloBench(Settings):
+    """One realization, against its own matrix products and a plain float64 loop."""
+
+    n: int = setting(800, "Number of samples.", least=2)
+    p: int = setting(1000, "Dimension.", least=1)
+    width: int = setting(1000, "Neurons.", least=1)
+    act: tuple[str, ...] = _activations("relu", "tanh", "erf")
+    repeats: int = _repeats()
+
+    def measure(self) -> pd.DataFrame:
+        """Run the benchmark."""
+        from deqcli.bench.monte_carlo import measure
+
+        return measure(self.n, self.p, self.width, self.act, repeats=self.repeats)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingBench(Settings):
+    """One step of a DEQ and of an explicit network, against their own matrix products."""
+
+    widths: tuple[int, ...] = setting(
+        (128, 512, 1024), "Widths, separated by commas.", least=1, metavar="M,…"
+    )
+    act: tuple[str, ...] = _activations("relu", "tanh")
+    batch: int = setting(128, "Samples in a step.", least=1)
+    tolerance: float = setting(1e-3, "Relative residual of the fixed point.", least=1e-6, below=1)
+    repeats: int = _repeats()
+
+    def measure(self) -> pd.DataFrame:
+        """Run the benchmark."""
+        from deqcli.bench.training import measure
+
+        limits = {"batch": self.batch, "tolerance": self.tolerance, "repeats": self.repeats}
+        return measure(self.widths, self.act, **limits)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchBench(Settings):
+    """One match on one core: its time, its family and worst residual."""
+
+    act: tuple[str, ...] = _activations("tanh", "relu", "swish", "gelu", "cos", "abs")
+
+    def measure(self) -> pd.DataFrame:
+        """Run the benchmark."""
+        from deqcli.bench.match import measure
+
+        return measure(self.act)
 
 
 @click.group(epilog="""\b
@@ -32,78 +111,25 @@ def command() -> None:
     """Speed, as ratios within one run."""
 
 
-def _report(table: pd.DataFrame, path: Path) -> None:
-    from deqcli.runs import files
+def _add(name: str, cls: type[Any]) -> None:
+    def run(out: Path, **values: Any) -> None:
+        from deqcli.runs import files
 
-    files.make_folder(path.parent)
-    files.write_csv(path, table)
-    click.echo(table.to_string(index=False, float_format=lambda x: f"{x:.3g}"))
-    click.echo(path, err=True)
+        table: pd.DataFrame = cls(**values).measure()
+        files.make_folder(out)
+        path = out / f"bench-{name}.csv"
+        files.write_csv(path, table)
+        click.echo(table.to_string(index=False, float_format=lambda x: f"{x:.3g}"))
+        click.echo(path, err=True)
 
-
-@command.command("kernel")
-@click.option("--n", type=click.IntRange(2), default=6000, help="Number of samples.")
-@click.option("--p", type=click.IntRange(9), default=784, help="Dimension.")
-@click.option("--act", "acts", type=Activations(), default="tanh,relu,swish,htanh",
-              help="Activations, separated by commas.")  # fmt: skip
-@_repeats
-@options.seed
-@_out
-def kernel(n: int, p: int, acts: tuple[str, ...], repeats: int, seed: int, out: Path) -> None:
-    """Exact CK and CK + NTK, as multiples of the float64 product X @ X.T."""
-    from deqcli.bench.kernel import measure
-    from deqcli.data.mixture import GaussianMixture
-    from deqcli.runs.seeds import stream
-
-    data = GaussianMixture.papers(p).sample(n, stream(seed, "bench", "kernel"))
-    _report(measure(data.X, acts, repeats=repeats), out / "bench-kernel.csv")
+    parameters = [*options.setting_options(cls), options.out]
+    command.add_command(options.Command(name, params=parameters, callback=run, help=cls.__doc__))
 
 
-@command.command("monte-carlo")
-@click.option("--n", type=click.IntRange(2), default=800, help="Number of samples.")
-@click.option("--p", type=click.IntRange(1), default=1000, help="Dimension.")
-@click.option("--width", type=click.IntRange(1), default=1000, help="Neurons.")
-@click.option("--act", "acts", type=Activations(), default="relu,tanh,erf",
-              help="Activations, separated by commas.")  # fmt: skip
-@_repeats
-@_out
-def monte_carlo(n: int, p: int, width: int, acts: tuple[str, ...], repeats: int, out: Path) -> None:
-    """One realization, against its own matrix products and a plain float64 loop."""
-    from deqcli.bench.monte_carlo import measure
-
-    _report(measure(n, p, width, acts, repeats=repeats), out / "bench-monte-carlo.csv")
-
-
-@command.command("training")
-@click.option("--widths", type=Commas(int), default="128,512,1024", metavar="M,…",
-              help="Widths, separated by commas.")  # fmt: skip
-@click.option("--act", "acts", type=Activations(), default="relu,tanh",
-              help="Activations, separated by commas.")  # fmt: skip
-@click.option("--batch", type=click.IntRange(1), default=128, help="Samples in a step.")
-@click.option("--tolerance", type=float, default=1e-3, help="Relative residual of both solves.")
-@_repeats
-@_out
-def training(
-    widths: tuple[int, ...],
-    acts: tuple[str, ...],
-    batch: int,
-    tolerance: float,
-    repeats: int,
-    out: Path,
-) -> None:
-    """One step of a DEQ and of an explicit network, against their own matrix products."""
-    from deqcli.bench.training import measure
-
-    table = measure(widths, acts, batch=batch, tolerance=tolerance, repeats=repeats)
-    _report(table, out / "bench-training.csv")
-
-
-@command.command("match")
-@click.option("--act", "acts", type=Activations(), default="tanh,relu,swish,gelu,cos,abs",
-              help="Activations, separated by commas.")  # fmt: skip
-@_out
-def match(acts: tuple[str, ...], out: Path) -> None:
-    """Seconds of one match on one core, with its family and worst residual."""
-    from deqcli.bench.match import measure
-
-    _report(measure(acts), out / "bench-match.csv")
+for _name, _cls in {
+    "kernel": KernelBench,
+    "monte-carlo": MonteCarloBench,
+    "training": TrainingBench,
+    "match": MatchBench,
+}.items():
+    _add(_name, _cls)

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import click
 
-#: Names for completion, without importing numpy; a test keeps them equal to the registry.
-ACTIVATIONS = (
-    "identity", "tanh", "arctan", "erf", "sin", "cos", "relu", "nrelu", "lrelu", "maxlin", "abs",
-    "htanh", "swish", "gelu", "softplus", "elu", "quadratic", "cubic", "hermite",
-)  # fmt: skip
+from deqcli.cli import options
 
 
-@click.command(epilog="""\b
+@click.command(cls=options.Command, epilog="""\b
 Example:
   deqcli list activations
 """)  # fmt: skip
@@ -20,6 +16,7 @@ def command(what: str) -> None:
     """List what the other commands understand."""
     if what == "activations":
         from deqcli.activations import PARAMETERS, activation
+        from deqcli.vocabulary import ACTIVATIONS
 
         for name in ACTIVATIONS:
             act = activation(name)
@@ -28,14 +25,15 @@ def command(what: str) -> None:
             click.echo(f"{text:38s} L = {act.lipschitz:<8.5g} kinks {act.kinks or 'none'}")
     elif what == "datasets":
         from deqcli.data.registry import names
+        from deqcli.shared_settings import DRAWN
 
-        click.echo("\n".join(["gmm", "sphere", *names()]))
+        click.echo("\n".join([*DRAWN, *names()]))
     elif what == "presets":
-        from deqcli import presets
+        from deqcli.reproduction import presets
 
         for name in presets.names():
-            click.echo(f"{name:22s} {presets.load(name).title}")
+            click.echo(f"{name:22s} {presets.load(name).heading}")
     else:
-        from deqcli.kernels.implicit import KERNELS
+        from deqcli.vocabulary import Kernel
 
-        click.echo("\n".join(name.replace("_", "-") for name in KERNELS))
+        click.echo("\n".join(Kernel))

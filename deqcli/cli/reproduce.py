@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import logging
-import sys
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from deqcli.errors import DeqcliError, InputError, RunError
+from deqcli.cli import options
+from deqcli.cli.studies import quiet, show
+from deqcli.errors import InputError, RunError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from deqcli.presets import Preset, Size
-    from deqcli.reproduction.running import Command, Outcome
-
+    from deqcli.reproduction.presets import Preset, Size
+    from deqcli.reproduction.running import Outcome
 
 logger = logging.getLogger("deqcli")
 
 
 def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from deqcli.presets import names
+    from deqcli.reproduction.presets import names
 
     return [name for name in ("all", *names()) if name.startswith(incomplete)]
 
 
-@click.command(epilog="""\b
+@click.command(cls=options.Command, epilog="""\b
 Examples:
   deqcli reproduce all --quick
   deqcli reproduce iclr/figure-1-left icml/error-vs-n
@@ -44,8 +43,6 @@ Examples:
 @click.option("--paper", is_flag=True,
               help="The papers' full settings, days for all; results in OUT/paper.  "
               "[default: only what would take hours is cut; results in OUT]")  # fmt: skip
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="results",
-              help="Folder of results.")  # fmt: skip
 @click.option("--check", is_flag=True,
               help="Change nothing in OUT: run afresh elsewhere and compare with the tables and "
               "verdicts there. Text and whole numbers must be the same, floats within 1e-6 or what "
@@ -56,9 +53,7 @@ Examples:
               help="Where --check writes; kept, and continued.  [default: temporary]")  # fmt: skip
 @click.option("--skip-missing", is_flag=True,
               help="Missing real data is no reason for exit code 3.")  # fmt: skip
-@click.option("-j", "--jobs", type=click.IntRange(1), default=None,
-              help="Processes; results do not depend on it.  [default: all cores]")  # fmt: skip
-@click.option("--force", is_flag=True, help="Start over, even over other settings' results.")
+@options.shared(options.out, options.jobs, options.force)
 @click.option("--dry-run", is_flag=True, help="Print the commands, and run nothing.")
 @click.pass_context
 def command(
@@ -82,30 +77,28 @@ def command(
     continues. Writes each figure's CSV, PNG and JSON, and summary.csv and summary.md: figure,
     quantity, the paper's value, ours with its spread, and the verdict. A preset whose real data
     is missing is reported as skipped, with exit code 3; so is one that finished with failed or
-    infeasible points, whose numbers count. That narrow layers lose contraction in gen/figure-1 is
-    a finding, and no reason for it.
+    infeasible points, whose numbers count. What a preset's file expects, such as narrow layers
+    that lose contraction in gen/figure-1, is a finding and no reason for it.
     """
     if quick and paper:
-        raise InputError("--quick and --paper are two sizes; give one of them.")
+        raise InputError("`quick` and `paper` are two sizes; give one of them.")
     size: Size = "quick" if quick else "paper" if paper else "standard"
     committed = out if size == "standard" else out / size
     presets = _presets(wanted, size)
     if dry_run:
-        from deqcli.reproduction.running import command_line
-
         for preset in presets:
-            click.echo(command_line(preset, committed))
+            click.echo(preset.study.command_line(preset.settings, preset.stem, committed))
         return 0
     if fresh is not None and not check:
-        raise InputError("--fresh goes with --check; without it results go to --out.")
+        raise InputError("`fresh` goes with `check`; without it results go to `out`.")
     if fresh is not None and fresh.resolve() == committed.resolve():
         raise InputError(
-            f"--fresh {fresh} is the folder to compare with; give another, or none for a temporary."
+            f"`fresh` is {fresh}, the folder to compare with; give another, or none for a "
+            "temporary."
         )
-    extra = [*(("--jobs", str(jobs)) if jobs else ()), *(("--force",) if force else ())]
-    run = _command(bool((ctx.find_root().obj or {}).get("quiet")))
+    runner = _Runner(committed, jobs, force, quiet(ctx))
     if not check:
-        made = _run_all(presets, committed, committed, run, extra)
+        made = runner.run_all(presets, committed)
         bad = {"failed"} if skip_missing else {"failed", "skipped"}
         return 3 if any(each.outcome.code or bad & each.verdicts for each in made) else 0
     from deqcli.reproduction import summary
@@ -113,64 +106,20 @@ def command(
     # Before hours of work: what is broken there is known now.
     kept = summary.read(committed)
     with _folder(fresh) as folder:
-        made = _run_all(presets, folder, committed, run, extra)
+        made = runner.run_all(presets, folder)
         same = _compare(made, kept, folder, committed)
     skipped = any(each.outcome.status == "skipped" for each in made)
     return 0 if same and (skip_missing or not skipped) else 3
 
 
 def _presets(wanted: tuple[str, ...], size: Size) -> list[Preset]:
-    from deqcli import presets
+    from deqcli.reproduction import presets
 
     everything = not wanted or "all" in wanted
     named = [name for name in dict.fromkeys(wanted) if name != "all"]
     # Named beside "all", a name that does not exist is still a mistake.
     names = dict.fromkeys([*presets.names(), *named]) if everything else named
-    return [presets.sized(presets.load(name, _options), size) for name in names]
-
-
-def _options(name: str) -> Collection[str]:
-    """Return the option names of a command, as a settings file may use them."""
-    from deqcli.cli import main
-    from deqcli.cli.options import option_names
-
-    ctx = click.Context(main, info_name="deqcli")
-    found = main.get_command(ctx, name)
-    if found is None:
-        raise InputError(f"There is no command {name!r}.")
-    return option_names(click.Context(found, info_name=name, parent=ctx))
-
-
-def _command(quiet: bool) -> Command:
-    """Return the command line as a function, recorded in provenance as if typed."""
-    from deqcli.cli import main
-
-    def run(arguments: Sequence[str], silent: bool) -> int:
-        with contextlib.ExitStack() as stack:
-            # Each call sets logging up for itself; afterwards it is as it was here.
-            root = logging.getLogger()
-            stack.callback(setattr, root, "handlers", root.handlers[:])
-            stack.callback(logger.setLevel, logger.level)
-            if silent:
-                stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
-                stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
-            typed, sys.argv = sys.argv, ["deqcli", *arguments]
-            stack.callback(setattr, sys, "argv", typed)
-            flags = ["--quiet"] if quiet or silent else []
-            try:
-                code = main.main([*flags, *arguments], prog_name="deqcli", standalone_mode=False)
-            except click.ClickException as error:
-                raise InputError(error.format_message()) from error
-            except (click.Abort, DeqcliError):
-                raise
-            except Exception as error:
-                # One figure that cannot be made must not cost the others.
-                raise RunError(
-                    f"{type(error).__name__}: {error}; its command alone with -v shows where"
-                ) from error
-        return code if isinstance(code, int) else 0
-
-    return run
+    return [presets.sized(presets.load(name), size) for name in names]
 
 
 @contextlib.contextmanager
@@ -194,28 +143,44 @@ class _Made:
         return set(self.rows["verdict"])
 
 
-def _run_all(
-    presets: Sequence[Preset], folder: Path, shown: Path, run: Command, extra: Sequence[str]
-) -> list[_Made]:
-    from deqcli.reproduction import running, summary
+@dataclass(frozen=True)
+class _Runner:
+    """How presets are run; ``shown`` is the folder that the summary's commands name."""
 
-    force = "--force" in extra
-    old = _prepare(folder, "--out" if folder == shown else "--fresh", force)
-    known = summary.empty() if force else old
-    made: list[_Made] = []
-    for number, preset in enumerate(presets, start=1):
-        logger.info("[%d/%d] %s", number, len(presets), preset.name)
-        outcome = running.reproduce(preset, folder, run, *extra, shown=shown)
-        if outcome.reason:
-            click.echo(f"{preset.name}: {outcome.status}: {outcome.reason}", err=True)
-        made.append(_Made(outcome, summary.rows(outcome, known, run, *extra)))
-        # After each, so that an interrupt leaves the summary of what is finished.
-        paths = summary.write(folder, [each.rows for each in made], old)
-    for path in paths:
-        click.echo(path)
-    for each in made:
-        _print(each.rows)
-    return made
+    shown: Path
+    jobs: int | None
+    force: bool
+    quiet: bool
+
+    def run_all(self, presets: Sequence[Preset], folder: Path) -> list[_Made]:
+        from deqcli.reproduction import summary
+        from deqcli.reproduction.running import reproduce
+
+        old = _prepare(folder, "out" if folder == self.shown else "fresh", self.force)
+        known = summary.empty() if self.force else old
+        made: list[_Made] = []
+        for number, preset in enumerate(presets, start=1):
+            logger.info("[%d/%d] %s", number, len(presets), preset.name)
+            outcome = reproduce(
+                preset,
+                folder,
+                shown=self.shown,
+                jobs=self.jobs,
+                force=self.force,
+                progress=not self.quiet,
+            )
+            if outcome.result is not None:
+                show(preset.study, outcome.result)
+            if outcome.reason:
+                click.echo(f"{preset.name}: {outcome.status}: {outcome.reason}", err=True)
+            made.append(_Made(outcome, summary.rows(outcome, known, self.jobs)))
+            # After each, so that an interrupt leaves the summary of what is finished.
+            paths = summary.write(folder, [each.rows for each in made], old)
+        for path in paths:
+            click.echo(path)
+        for each in made:
+            _print(each.rows)
+        return made
 
 
 def _prepare(folder: Path, option: str, force: bool) -> pd.DataFrame:
@@ -227,8 +192,8 @@ def _prepare(folder: Path, option: str, force: bool) -> pd.DataFrame:
         files.make_folder(folder)
     except RunError as error:
         raise InputError(
-            f"{option} {folder} cannot be made ({getattr(error.__cause__, 'strerror', error)}); "
-            f"choose another folder with {option}."
+            f"`{option}` is {folder}, which cannot be made "
+            f"({getattr(error.__cause__, 'strerror', error)}); choose another folder."
         ) from error
     try:
         return summary.read(folder)
@@ -253,7 +218,7 @@ def _compare(made: Sequence[_Made], kept: pd.DataFrame, folder: Path, committed:
 
     from deqcli.reproduction import check
 
-    found: list[object] = []
+    differences: list[object] = []
     done, left = [], []
     for each in made:
         preset, status = each.outcome.preset, each.outcome.status
@@ -262,22 +227,22 @@ def _compare(made: Sequence[_Made], kept: pd.DataFrame, folder: Path, committed:
             left.append(f"{preset.name} ({'no committed file' if status == 'done' else status})")
             if status != "skipped":
                 reason = each.outcome.reason or f"there is no committed file {committed / table}"
-                found.append(f"{table}: {reason}")
+                differences.append(f"{table}: {reason}")
             continue
         try:
-            found += check.compare(preset.command, folder / table, committed / table)
+            differences += check.compare(preset.study, folder / table, committed / table)
             done.append(each)
         except InputError as error:
             left.append(f"{preset.name} (broken file)")
-            found.append(error)
+            differences.append(error)
     if done:
         fresh = pd.concat([each.rows for each in done], ignore_index=True)
         names = {each.outcome.preset.name for each in done}
-        found += check.compare_verdicts(fresh, kept, names)
-    for difference in found:
+        differences += check.compare_verdicts(fresh, kept, names)
+    for difference in differences:
         click.echo(f"differs: {difference}", err=True)
     rest = f"; not compared: {', '.join(left)}" if left else ""
     click.echo(f"{len(done)} of {len(made)} tables compared{rest}", err=True)
-    if done and not found:
+    if done and not differences:
         click.echo("what was compared is as committed, within tolerance", err=True)
-    return bool(done) and not found
+    return bool(done) and not differences

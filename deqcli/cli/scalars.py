@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 
 from deqcli.cli import options
+from deqcli.shared_settings import DeqSettings
 
 
-@click.command(epilog="""\b
+@click.command(cls=options.Command, epilog="""\b
 Example:
   deqcli scalars --act relu --sigma-a2 0.2 --tau0 1.05
 """)  # fmt: skip
-@options.act("tanh")
-@options.variances(sigma_a2=0.1)
+@options.shared(*options.setting_options(DeqSettings))
 @click.option("--tau0", type=float, default=1.0, help="Root of the data's mean variance.")
 def command(act: str, sigma_a2: float, sigma_b2: float | None, tau0: float) -> None:
     """Print the scalars through which the kernels of a DEQ see its activation, as CSV."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -10,55 +9,14 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from deqcli.figures.style import DEQ, MATCHED, PAGE, PLAIN, styled
+from deqcli.paired import gaps, last_epochs
+from deqcli.vocabulary import Net
 
 _COLORS = {"deq": DEQ, "matched": MATCHED, "plain": PLAIN}
 _LABELS = {"deq": "DEQ", "matched": "matched explicit", "plain": "plain explicit"}
 _MARKERS = {"deq": "o", "matched": "s", "plain": "^"}
 _LIMIT_STYLES = {"ck": (0.0, (1.0, 2.0)), "ntk": (0.0, (4.0, 8.0))}
-_NETS = tuple(_LABELS)
-
-
-def final(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the last epoch of every training that was not cut short."""
-    trained = table[table["net"].isin(_NETS)]
-    last = trained.loc[trained.groupby(["dataset", "net", "width", "seed"])["epoch"].idxmax()]
-    return last[~last["status"].str.startswith("stopped")]
-
-
-def gaps(table: pd.DataFrame) -> pd.DataFrame:
-    r"""Return the gaps of test accuracy DEQ - matched and DEQ - plain at every width.
-
-    Trials are pairs: those of one seed share samples, their order, and weights. The standard error
-    is that of the mean of the pairs' differences, :math:`s/\sqrt k`; one pair has none.
-
-    Returns
-    -------
-    DataFrame
-        Columns dataset, net, width, mean, standard_error (None for one pair), trials.
-
-    Examples
-    --------
-    >>> rows = [("a", net, 32, seed, 1, accuracy, "done") for net, seed, accuracy in
-    ...         [("deq", 0, 0.9), ("deq", 1, 0.8), ("plain", 0, 0.7), ("plain", 1, 0.8)]]
-    >>> names = ["dataset", "net", "width", "seed", "epoch", "test_accuracy", "status"]
-    >>> gaps(pd.DataFrame(rows, columns=names)).round(6).to_dict("records")[0]["mean"]
-    0.1
-    """
-    last = final(table).set_index(["dataset", "width", "seed", "net"])["test_accuracy"].unstack()
-    rows = []
-    for net in ("matched", "plain"):
-        if net not in last or "deq" not in last:
-            continue
-        pairs = (last["deq"] - last[net]).dropna().rename("gap").reset_index()
-        for dataset in dict.fromkeys(pairs["dataset"]):
-            here = pairs[pairs["dataset"] == dataset]
-            for width in sorted(set(here["width"])):
-                values = here.loc[here["width"] == width, "gap"].to_numpy()
-                k = values.size
-                error = float(values.std(ddof=1) / np.sqrt(k)) if k > 1 else None
-                rows.append((dataset, net, int(width), float(values.mean()), error, k))
-    names = ["dataset", "net", "width", "mean", "standard_error", "trials"]
-    return pd.DataFrame(rows, columns=names).astype({"standard_error": object})
+_NETS = tuple(net.value for net in Net)
 
 
 @styled
@@ -90,7 +48,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def _draw_accuracy(axes: Axes, table: pd.DataFrame, dataset: str) -> None:
-    last = final(table)
+    last = last_epochs(table)
     for net in _NETS:
         groups = last[last["net"] == net].groupby("width")["test_accuracy"]
         if not groups.ngroups:
@@ -113,11 +71,11 @@ def _draw_accuracy(axes: Axes, table: pd.DataFrame, dataset: str) -> None:
 
 
 def _draw_gaps(axes: Axes, table: pd.DataFrame) -> None:
-    found = gaps(table)
+    differences = gaps(table)
     axes.axhline(0, color="0.6", lw=0.6, zorder=0)
     # Side by side, that error bars of one width do not hide one another.
     for net, aside in (("matched", 0.95), ("plain", 1.05)):
-        rows = found[found["net"] == net]
+        rows = differences[differences["net"] == net]
         if rows.empty:
             continue
         errors = rows["standard_error"].astype(float).fillna(0.0)
@@ -132,10 +90,10 @@ def _draw_gaps(axes: Axes, table: pd.DataFrame) -> None:
 def _draw_times(axes: Axes, table: pd.DataFrame) -> None:
     trained = table[table["net"].isin(_NETS) & (table["epoch"] > 0)]
     seconds = (trained["forward_seconds"] + trained["backward_seconds"]).rename("seconds")
-    rows = trained[["net", "width", "seed"]].join(seconds)
+    rows = trained[["net", "width", "trial"]].join(seconds)
     # The mean over epochs: the first may hold what serves all. The median over trials: one during
     # which the machine did something else does not count.
-    means = rows.groupby(["net", "width", "seed"])["seconds"].mean()
+    means = rows.groupby(["net", "width", "trial"])["seconds"].mean()
     medians = means.groupby(["net", "width"]).median()
     for net in _NETS:
         if net in medians.index.get_level_values("net"):

@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from deqcli.figures.style import COLUMN, KERNEL_LABELS, styled
+from deqcli.vocabulary import activation_title
 
 _COLORS = ("#1f5fb4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")
 _MARKERS = "os^Dvp*h"
@@ -29,10 +30,10 @@ def draw(table: pd.DataFrame) -> Figure:
         rows = table[table["act"] == act].groupby("n")["error"]
         mean, low, high = rows.mean(), rows.min(), rows.max()
         color = _COLORS[k % len(_COLORS)]
-        axes.plot(
-            mean.index, mean, marker=_MARKERS[k % len(_MARKERS)], color=color,
-            label=f"{act}, slope {table.loc[table['act'] == act, 'slope'].iloc[0]:.2f}",
-        )  # fmt: skip
+        slope = table.loc[table["act"] == act, "slope"].iloc[0]
+        label = f"{activation_title(act)}, slope {slope:.2f}"
+        marker = _MARKERS[k % len(_MARKERS)]
+        axes.plot(mean.index, mean, marker=marker, color=color, label=label)
         axes.fill_between(mean.index, low, high, color=color, alpha=0.2, lw=0)
     sizes = np.array(sorted(set(table["n"])), dtype=float)
     means = table.groupby("n")["error"].mean()

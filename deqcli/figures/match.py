@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from deqcli.figures.style import DEQ, MATCHED, PAGE, PLAIN, styled
+from deqcli.vocabulary import activation_title
 
 _COLORS = {"deq": DEQ, "matched": MATCHED, "plain": PLAIN}
 _NAMES = {"deq": "DEQ", "matched": "matched", "plain": "plain"}
@@ -61,7 +62,7 @@ def draw(table: pd.DataFrame) -> Figure:
         if isolated:
             _draw_isolated(panels[2], spectra)
     figure.suptitle(
-        f"{first['act']}, $\\sigma_a^2$ = {first['sigma_a2']:g}, {first['data']}"
+        f"{activation_title(first['act'])}, $\\sigma_a^2$ = {first['sigma_a2']:g}, {first['data']}"
         + (f", n = {first['n']}" if first["n"] else "")
         + ("" if first["feasible"] else ": no exact match, nearest network shown"),
         fontsize=8,
@@ -69,11 +70,11 @@ def draw(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def _short(name: str) -> str:
+def _label(name: str) -> str:
     """Turn ``sigma_1: htanh:a=0.84...,c=1.9...`` into a label with three digits."""
     symbol, _, act = name.partition(": ")
     symbol = {"phi": r"$\phi$"}.get(symbol, rf"$\{symbol}$")
-    kind, _, parameters = act.partition(":")
+    _, _, parameters = act.partition(":")
     parts = []
     for item in filter(None, parameters.split(",")):
         key, _, value = item.partition("=")
@@ -81,7 +82,7 @@ def _short(name: str) -> str:
             parts.append(f"{key}={float(value):.3g}")
         except ValueError:
             parts.append(item)
-    return f"{symbol} {kind}" + (f"\n  {', '.join(parts)}" if parts else "")
+    return f"{symbol} {activation_title(act)}" + (f"\n  {', '.join(parts)}" if parts else "")
 
 
 def _draw_activations(axes: Axes, curves: pd.DataFrame) -> None:
@@ -89,7 +90,7 @@ def _draw_activations(axes: Axes, curves: pd.DataFrame) -> None:
         source = rows["source"].iloc[0]
         axes.plot(
             rows["x"], rows["value"], _DASHES[max(0, number - 1) % 4], color=_COLORS[source],
-            label=_short(str(name)),
+            label=_label(str(name)),
         )  # fmt: skip
     axes.axhline(0, color="0.8", lw=0.5, zorder=0)
     axes.axvline(0, color="0.8", lw=0.5, zorder=0)

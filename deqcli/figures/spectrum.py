@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from deqcli.figures.style import COLUMN, DEQ, DEQ_DARK, KERNEL_LABELS, MATCHED, styled
+from deqcli.vocabulary import activation_title
 
 # Drawn in this order; the first two are the DEQ, blue, the last its equivalent, red.
 _SOURCES = ("monte-carlo", "exact", "equivalent")
@@ -42,8 +43,8 @@ def draw(table: pd.DataFrame) -> Figure:
         _draw_spikes(right, spikes, label)
     first = table.iloc[0]
     title = (
-        f"{first['act']}, $\\sigma_a^2$ = {first['sigma_a2']:g}, {first['data']}, "
-        f"n = {first['n']}, p = {first['p']}"
+        f"{activation_title(first['act'])}, $\\sigma_a^2$ = {first['sigma_a2']:g}, "
+        f"{first['data']}, n = {first['n']}, p = {first['p']}"
     )
     handles, labels = left.get_legend_handles_labels()
     figure.legend(

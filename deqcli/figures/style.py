@@ -11,6 +11,8 @@ import matplotlib as mpl
 import matplotlib.style
 from matplotlib.figure import Figure
 
+from deqcli.vocabulary import Kernel
+
 #: The papers' colours: blue the DEQ, red its equivalent or matched twin, green a plain network.
 DEQ, MATCHED, PLAIN = "#1f5fb4", "#d62728", "#2ca02c"
 DEQ_DARK = "#0b2e5c"
@@ -18,11 +20,12 @@ DEQ_DARK = "#0b2e5c"
 #: Width of one column of a two-column page, and of the page, in inches.
 COLUMN, PAGE = 3.4, 7.0
 
+#: The letters of the kernels in formulas.
 KERNEL_LABELS = {
-    "ck": r"G",
-    "preactivation_ck": r"\Lambda",
-    "ntk": r"\Theta",
-    "preactivation_ntk": r"K",
+    Kernel.CK: r"G",
+    Kernel.PREACTIVATION_CK: r"\Lambda",
+    Kernel.NTK: r"\Theta",
+    Kernel.PREACTIVATION_NTK: r"K",
 }
 
 _STYLE = Path(__file__).with_name("deqcli.mplstyle")

@@ -1,13 +1,8 @@
-"""Compare fresh tables with committed ones, each column within its own tolerance.
+"""Compare fresh tables with committed ones, each column within the tolerance of its study.
 
-Text, whole numbers and truth values must be the same; a number inside a text, such as an
-activation's parameter, is compared as a number. For floats the bound is ``relative`` times the
-value plus ``of_largest`` times the largest value of the column plus ``absolute``, plus so many
-``samples`` over the number of them; what is not finite must be the same.
-
-Measured with OpenBLAS for three kinds of processor (SSE, AVX2, AVX-512) at the size of ``--quick``,
-losses of ``accuracy`` differ by at most 0.06 %, accuracies by 0.001, mean iterations by 0.07, and
-columns of ``flow`` by 4e-6 of their largest value; their tolerances are 10 times that or more.
+Text, whole numbers and truth values must be the same, and so must what is not finite. A number
+inside a text, such as an activation's parameter, is compared as a number where the column has a
+tolerance (:class:`deqcli.study.Tolerance`).
 """
 
 from __future__ import annotations
@@ -23,54 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from deqcli.reproduction import reading
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """How far a fresh value may lie from the committed one."""
-
-    relative: float = 1e-6
-    of_largest: float = 1e-9
-    absolute: float = 0.0
-    samples: int = 0
-    """So many of the samples that the column `count` numbers may fall on the other side."""
-    count: str = ""
-
-
-#: Another machine and another BLAS: rounding in another order, nothing else.
-DEFAULT = Tolerance()
-_SOLVED = Tolerance(1e-5, 1e-7, 1e-9)
-_TRAINED = Tolerance(0.01, 0.001)
-_RIGHT = Tolerance(0, 0, 0.01)
-
-#: Why a column has more room: single-precision networks (spectrum), a solver stopped at its
-#: tolerance (match), training that magnifies rounding (accuracy, flow).
-TOLERANCES: dict[tuple[str, str], Tolerance] = {
-    ("spectrum", "eigenvalue"): Tolerance(1e-5, 1e-6),
-    ("spectrum", "distance"): Tolerance(1e-3, 1e-5),
-    ("spectrum", "norm"): Tolerance(1e-5),
-    ("match", "value"): _SOLVED,
-    ("match", "name"): _SOLVED,
-    ("match", "distance"): Tolerance(1e-3, 1e-5, 1e-8),
-    ("match", "residual"): Tolerance(0, 0, 1e-6),
-    ("error-vs-n", "error"): Tolerance(1e-5),
-    ("error-vs-n", "distance"): Tolerance(1e-5),
-    ("error-vs-n", "slope"): Tolerance(1e-5),
-    ("errata", "error"): Tolerance(1e-5),
-    ("accuracy", "train_loss"): _TRAINED,
-    ("accuracy", "test_loss"): _TRAINED,
-    ("accuracy", "train_accuracy"): _RIGHT,
-    ("accuracy", "test_accuracy"): _RIGHT,
-    ("accuracy", "iterations"): Tolerance(0, 0, 1),
-    ("flow", "train_error"): Tolerance(0, 0, 0, 2, "n"),
-    ("flow", "test_error"): Tolerance(0, 0, 0, 2, "n_test"),
-}
-#: Whole studies whose floats have one tolerance.
-STUDIES: dict[str, Tolerance] = {"flow": Tolerance(1e-3, 1e-6)}
-#: Measured times, and the last residual of a solve, which only has to be below its tolerance.
-IGNORED = {
-    ("accuracy", "forward_seconds"), ("accuracy", "backward_seconds"), ("accuracy", "residual"),
-}  # fmt: skip
+from deqcli.study import Study, Tolerance
 
 _NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?")
 
@@ -88,7 +36,7 @@ class Difference:
         return f"{where}: {self.message}"
 
 
-def compare(study: str, fresh: Path, committed: Path) -> list[Difference]:
+def compare(study: Study[Any, Any], fresh: Path, committed: Path) -> list[Difference]:
     """Return how a fresh table differs from the committed one, nothing if it does not.
 
     Raises
@@ -102,14 +50,17 @@ def compare(study: str, fresh: Path, committed: Path) -> list[Difference]:
     return compare_tables(study, committed.name, new, old)
 
 
-def compare_tables(study: str, file: str, new: pd.DataFrame, old: pd.DataFrame) -> list[Difference]:
+def compare_tables(
+    study: Study[Any, Any], file: str, new: pd.DataFrame, old: pd.DataFrame
+) -> list[Difference]:
     """Compare two tables column by column.
 
     Examples
     --------
+    >>> from deqcli.study import get
     >>> old = pd.DataFrame({"act": ["relu"], "error": [0.25]})
     >>> new = old.assign(error=0.26)
-    >>> [str(found) for found in compare_tables("error-vs-n", "a.csv", new, old)]
+    >>> [str(part) for part in compare_tables(get("error-vs-n"), "a.csv", new, old)]
     ['a.csv, column error: row 0 is 0.26, committed 0.25: off by 0.01, allowed 2.5e-06']
     """
     if list(new.columns) != list(old.columns):
@@ -117,14 +68,14 @@ def compare_tables(study: str, file: str, new: pd.DataFrame, old: pd.DataFrame) 
         return [Difference(file, "", f"the columns differ: {', '.join(odd) or 'their order'}")]
     if len(new) != len(old):
         return [Difference(file, "", f"{len(new)} rows, committed {len(old)}")]
-    found = []
+    differences = []
     for column in old.columns:
-        if (study, column) in IGNORED:
+        if column in study.ignored:
             continue
         message = _compare_columns(study, column, new, old)
         if message:
-            found.append(Difference(file, column, message))
-    return found
+            differences.append(Difference(file, column, message))
+    return differences
 
 
 def compare_verdicts(
@@ -148,12 +99,14 @@ def compare_verdicts(
     ]
 
 
-def _compare_columns(study: str, column: str, fresh: pd.DataFrame, committed: pd.DataFrame) -> str:
+def _compare_columns(
+    study: Study[Any, Any], column: str, fresh: pd.DataFrame, committed: pd.DataFrame
+) -> str:
     new, old = fresh[column], committed[column]
-    given = TOLERANCES.get((study, column))
+    given = study.tolerances.get(column)
     floats = any(pd.api.types.is_float_dtype(part) for part in (new, old))
     if floats and all(pd.api.types.is_numeric_dtype(part) for part in (new, old)):
-        tolerance = given or STUDIES.get(study, DEFAULT)
+        tolerance = given or study.tolerances.get("", Tolerance())
         room: float | NDArray[Any] = tolerance.absolute
         if tolerance.samples:
             room = room + tolerance.samples / committed[tolerance.count].to_numpy(float)

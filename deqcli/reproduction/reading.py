@@ -5,18 +5,33 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from deqcli.errors import InputError
-from deqcli.reproduction.verdicts import Run
 from deqcli.runs import files
 
-_KEYS = ("results", "spec_hash")
+_KEYS = ("findings", "hash", "study")
 
 
-def run(out: Path, stem: str) -> Run | None:
+@dataclass(frozen=True)
+class Recorded:
+    """A finished run as its files have it."""
+
+    record: dict[str, Any]
+    table: pd.DataFrame
+
+    @property
+    def findings(self) -> dict[str, Any]:
+        """What the study recorded."""
+        findings: dict[str, Any] = self.record["findings"]
+        return findings
+
+
+def recorded(out: Path, stem: str) -> Recorded | None:
     """Return a finished run of a folder, or None if there is none.
 
     Raises
@@ -34,16 +49,18 @@ def run(out: Path, stem: str) -> Run | None:
         lacking = [key for key in _KEYS if key not in value]
         if lacking:
             raise ValueError(f"there is no {lacking[0]!r} in it")
-    return Run(value, table(path))
+        if not isinstance(value["findings"], dict):
+            raise ValueError("its findings are no mapping")
+    return Recorded(value, table(path))
 
 
 def table(path: Path, columns: Collection[str] | None = None) -> pd.DataFrame:
     """Return a table; if columns are named, it must have these."""
     with _whole(path):
-        found = files.read_csv(path)
-        if columns is not None and list(found.columns) != list(columns):
+        loaded = files.read_csv(path)
+        if columns is not None and list(loaded.columns) != list(columns):
             raise ValueError("its columns are others")
-    return found
+    return loaded
 
 
 @contextmanager
@@ -54,5 +71,5 @@ def _whole(path: Path) -> Iterator[None]:
     except ValueError as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise InputError(
-            f"{path} cannot be used: {reason}; delete it, or start over with --force."
+            f"{path} cannot be used: {reason}; delete it, or start over with `force`."
         ) from error

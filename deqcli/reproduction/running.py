@@ -3,37 +3,21 @@
 from __future__ import annotations
 
 import logging
-import shlex
-import tempfile
-from collections.abc import Callable, Collection, Sequence
+import statistics
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
+from deqcli.errors import DeqcliError
+from deqcli.quantities import Quantity
+from deqcli.reproduction.presets import Preset
+from deqcli.runs.execute import Result, run
 
-from deqcli.errors import DataError, DeqcliError, RunError
-from deqcli.presets import Preset
-from deqcli.reproduction import reading
-from deqcli.reproduction.quantities import QUANTITIES
-from deqcli.reproduction.reading import run as read
-from deqcli.reproduction.verdicts import Run
+logger = logging.getLogger("deqcli")
 
-__all__ = ["Command", "Outcome", "command_line", "drawn", "read", "reproduce", "spreads"]
-
-logger = logging.getLogger(__name__)
-
-Command = Callable[[Sequence[str], bool], int]
-"""Runs deqcli on arguments and returns the exit code; the flag silences it. Errors are raised."""
-
-# A run of these is one draw of the data: two more seeds give the spread, with the exact kernel.
+# A run that is one draw of the data has its spread from two more.
 _OTHER_SEEDS = (1, 2)
-_ONE_DRAW: dict[str, tuple[str, ...]] = {"spectrum": ("--estimator", "exact"), "match": ()}
-# Where every command writes unless told otherwise.
-_DEFAULT_OUT = Path("results")
-_NORMAL_ENDS = ("steps done", "loss below tol")
-#: How runs of a preset may end that end before their time: what was found, and no failure.
-FINDINGS = {"gen/figure-1": "contraction lost"}
 
 
 @dataclass(frozen=True)
@@ -48,114 +32,82 @@ class Outcome:
         The command line that gives the same again.
     reason : str
         Why it is not done, or what of it failed or is infeasible.
-    run : Run or None
-        Its files, if it is done.
+    result : Result or None
+        What the study returned, if it ran.
     code : int
-        Exit code of the command; 0 where all that it tells of is a known finding.
+        Exit code of the study; 0 where all that it tells of is expected.
     """
 
     preset: Preset
     status: Literal["done", "skipped", "failed"]
     command: str
     reason: str = ""
-    run: Run | None = None
+    result: Result | None = None
     code: int = 0
 
 
-def command_line(preset: Preset, out: Path) -> str:
-    """Return the command that makes a preset's files in a folder, as it can be typed.
-
-    Examples
-    --------
-    >>> preset = Preset("a/b", "errata", {"trials": 2}, "", "")
-    >>> command_line(preset, Path("results/quick"))
-    'deqcli errata --trials 2 --name a-b --out results/quick'
-    """
-    words = ["deqcli", *preset.arguments(), "--name", preset.stem]
-    return shlex.join(words if out == _DEFAULT_OUT else [*words, "--out", str(out)])
-
-
 def reproduce(
-    preset: Preset, out: Path, command: Command, *extra: str, shown: Path | None = None
+    preset: Preset,
+    out: Path,
+    *,
+    shown: Path | None = None,
+    jobs: int | None = None,
+    force: bool = False,
+    progress: bool = False,
 ) -> Outcome:
     """Run one preset into a folder.
 
     Parameters
     ----------
-    extra : str
-        Options that do not change the numbers, such as ``--jobs 2`` or ``--force``.
     shown : Path, optional
         The folder that the outcome's command names, if not ``out``.
+    jobs, force, progress
+        See :func:`deqcli.runs.execute.run`.
     """
-    text = command_line(preset, out if shown is None else shown)
+    study, settings = preset.study, preset.settings
+    command = study.command_line(settings, preset.stem, out if shown is None else shown)
+    missing = missing_data(preset)
+    if missing:
+        return Outcome(preset, "skipped", command, missing)
     try:
-        missing = _missing_data(preset)
-        if missing:
-            return Outcome(preset, "skipped", text, missing)
-        arguments = [*preset.arguments(), "--name", preset.stem, "--out", str(out), *extra]
-        code = command(arguments, False)
-        run = reading.run(out, preset.stem)
+        result = run(
+            study.name, settings, out=out, name=preset.stem, jobs=jobs, force=force,
+            progress=progress,
+        )  # fmt: skip
     except DeqcliError as error:
-        return Outcome(preset, "failed", text, str(error))
-    if run is None:
+        return Outcome(preset, "failed", command, str(error))
+    # One figure that cannot be made must not cost the others.
+    except Exception as error:
+        logger.debug("%s", preset.name, exc_info=True)
+        reason = f"{type(error).__name__}: {error}; its command alone with -v shows where"
+        return Outcome(preset, "failed", command, reason)
+    if result.status == "incomplete":
         reason = "points failed; the same command tries them again"
-        return Outcome(preset, "failed", text, reason, code=code)
-    if not code:
-        return Outcome(preset, "done", text, run=run)
-    found = _shortcomings(run.results)
-    reason = f"Finished with exit code {code}{': ' if found else ''}{'; '.join(found)}."
-    finding = FINDINGS.get(preset.name)
-    if finding and found and all(each.endswith(finding) for each in found):
-        code = 0
-    return Outcome(preset, "done", text, reason, run, code)
+        return Outcome(preset, "failed", command, reason, result, result.exit_code)
+    short = result.shortcomings
+    if not short:
+        return Outcome(preset, "done", command, result=result)
+    reason = f"Finished with shortcomings: {'; '.join(short)}."
+    expected = tuple(preset.figure.expected)
+    code = 0 if expected and all(each.endswith(expected) for each in short) else 3
+    return Outcome(preset, "done", command, reason, result, code)
 
 
-def _shortcomings(results: dict[str, Any]) -> list[str]:
-    """Say what of a finished run failed or is infeasible, as its record has it."""
-    found = [
-        f"width {run['width']}, trial {run['trial']}: {run['end']}"
-        for run in results.get("runs", ())
-        if run["end"] not in _NORMAL_ENDS
-    ]
-    found += [f"{key}: {status}" for key, status in results.get("stopped", {}).items()]
-    if results.get("feasible") is False:
-        found.append(str(results["verdict"]).rstrip("."))
-    return found
-
-
-def _missing_data(preset: Preset) -> str:
-    """Say what is missing of a preset's real data, both halves if it tests; else nothing.
-
-    Raises
-    ------
-    DataError
-        If there is no such data set.
-    """
-    from deqcli.data import folder, registry
-
-    name = preset.settings.get("data", "gmm")
-    if name in ("gmm", "sphere") or preset.command == "errata":
+def missing_data(preset: Preset) -> str:
+    """Say what is missing of a preset's real data, both halves if it tests; else nothing."""
+    settings = preset.settings
+    if not hasattr(settings, "law") or settings.drawn:
         return ""
-    source, half = registry.find(str(name))
-    halves: set[registry.Split] = {half}
-    if "test-size" in preset.settings:
-        halves.add("test")
-    try:
-        for split in sorted(halves):
-            folder.locate(source, split, folder.data_dir())
-    except DataError as error:
-        return str(error)
-    return ""
+    missing: str = settings.law().missing(halves=hasattr(settings, "test_size"))
+    return missing
 
 
-def drawn(preset: Preset) -> bool:
+def is_one_draw(preset: Preset) -> bool:
     """Tell whether a run of the preset is one draw of its data."""
-    return preset.command in _ONE_DRAW and preset.settings.get("data") in ("gmm", "sphere")
+    return preset.study.reseeded(preset.settings, 0) is not None
 
 
-def spreads(
-    outcome: Outcome, command: Command, wanted: Collection[str], *extra: str
-) -> dict[str, float]:
+def spreads(outcome: Outcome, wanted: Collection[Quantity], jobs: int | None) -> dict[str, float]:
     """Return the standard deviation over three seeds of the quantities wanted, by their names.
 
     Raises
@@ -163,30 +115,20 @@ def spreads(
     DeqcliError
         If a seed could not be run.
     """
-    preset = outcome.preset
-    if outcome.run is None or not drawn(preset) or not wanted:
+    preset, result = outcome.preset, outcome.result
+    if result is None or not is_one_draw(preset) or not wanted:
         return {}
     logger.info("%s: two more seeds for the spread", preset.name)
-    runs = [outcome.run]
-    with tempfile.TemporaryDirectory(prefix="deqcli-") as folder:
-        for seed in _OTHER_SEEDS:
-            stem = f"seed-{seed}"
-            arguments = [*preset.arguments(), *_ONE_DRAW[preset.command], *extra]
-            command([*arguments, "--seed", str(seed), "--out", folder, "--name", stem], True)
-            found = reading.run(Path(folder), stem)
-            if found is None:
-                raise RunError(f"seed {seed} left no result")
-            runs.append(found)
-    found_spreads = {}
-    for quantity in QUANTITIES.get(preset.name, ()):
-        if quantity.name in wanted:
-            measure = quantity.over_seeds or quantity.measure
-            # A number that cannot be read must not cost the others.
-            try:
-                spread = float(np.std([measure(run).value for run in runs], ddof=1))
-            except Exception:
-                logger.debug("%s, %s: no spread", preset.name, quantity.name, exc_info=True)
-                continue
-            if np.isfinite(spread):
-                found_spreads[quantity.name] = spread
-    return found_spreads
+    runs = [result]
+    for seed in _OTHER_SEEDS:
+        settings = preset.study.reseeded(preset.settings, seed)
+        runs.append(run(preset.study.name, settings, jobs=jobs))
+    deviations = {}
+    for quantity in wanted:
+        measure = quantity.over_seeds or quantity.measure
+        # A number that cannot be read must not cost the others.
+        try:
+            deviations[quantity.name] = statistics.stdev(measure(run).value for run in runs)
+        except (DeqcliError, KeyError, ValueError):
+            logger.debug("%s, %s: no spread", preset.name, quantity.name, exc_info=True)
+    return deviations

@@ -4,46 +4,48 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
 from deqcli.errors import DeqcliError, InputError
+from deqcli.quantities import FAILED, RULE, Finished, Measured, Printed, Quantity, verdict
 from deqcli.reproduction import reading
-from deqcli.reproduction.quantities import QUANTITIES
-from deqcli.reproduction.running import Command, Outcome, drawn, spreads
-from deqcli.reproduction.verdicts import FAILED, RULE, Measured, Quantity, Run, verdict
+from deqcli.reproduction.presets import Preset, names
+from deqcli.reproduction.running import Outcome, is_one_draw, spreads
 from deqcli.runs import files
 
 COLUMNS = (
     "preset", "figure", "quantity", "paper", "ours", "spread", "verdict", "note", "cut",
-    "command", "spec_hash",
+    "command", "hash",
 )  # fmt: skip
 NAME = "summary"
 
 
-def rows(outcome: Outcome, old: pd.DataFrame, command: Command, *extra: str) -> pd.DataFrame:
+def rows(outcome: Outcome, old: pd.DataFrame, jobs: int | None = None) -> pd.DataFrame:
     """Return the rows of one preset; spreads that an old summary has are not measured again.
 
     A number that cannot be measured, or a spread, costs only itself and is said in the note.
     """
-    preset = outcome.preset
-    base = {"preset": preset.name, "figure": preset.title, "command": outcome.command}
+    preset, result = outcome.preset, outcome.result
+    base = {"preset": preset.name, "figure": preset.heading, "command": outcome.command}
     base |= {"cut": " ".join(preset.cut)}
-    if outcome.run is None:
+    if outcome.status != "done" or result is None:
         return _frame([{**base, "verdict": outcome.status, "note": outcome.reason}])
-    quantities = QUANTITIES.get(preset.name, ())
-    base["spec_hash"] = outcome.run.record["spec_hash"]
-    same = old[(old["preset"] == preset.name) & (old["spec_hash"] == base["spec_hash"])]
-    seeds = dict(zip(same["quantity"], same["spread"], strict=True)) if drawn(preset) else {}
+    quantities = quantities_of(preset)
+    base["hash"] = result.record["hash"]
+    one_draw = is_one_draw(preset)
+    same = old[(old["preset"] == preset.name) & (old["hash"] == base["hash"])]
+    seeds = dict(zip(same["quantity"], same["spread"], strict=True)) if one_draw else {}
     seeds = {name: float(value) for name, value in seeds.items() if pd.notna(value)}
-    wanted = [quantity.name for quantity in quantities if quantity.name not in seeds]
-    lost = "No spread: another seed could not be measured." if drawn(preset) else ""
+    wanted = [quantity for quantity in quantities if quantity.name not in seeds]
+    lost = "No spread: another seed could not be measured." if one_draw else ""
     try:
-        seeds |= spreads(outcome, command, wanted, *extra)
+        seeds |= spreads(outcome, wanted, jobs)
     except DeqcliError as error:
         lost = f"No spread: {str(error).rstrip('.')}."
-    found: list[dict[str, object]] = []
+    lines: list[dict[str, object]] = []
     for quantity in quantities:
         row = {
             **base,
@@ -51,17 +53,17 @@ def rows(outcome: Outcome, old: pd.DataFrame, command: Command, *extra: str) -> 
             "paper": None if quantity.paper is None else str(quantity.paper),
         }
         try:
-            measured, remark = _measure(quantity, outcome.run)
+            measured, remark = _measure(quantity, result)
         # One number that cannot be read must not cost the others.
         except Exception as error:
             name = "" if isinstance(error, DeqcliError) else f"{type(error).__name__}: "
             why = f"Not measured: {name}{str(error).rstrip('.')}."
             note = _joined(why, quantity.note, outcome.reason)
-            found.append({**row, "verdict": FAILED, "note": note})
+            lines.append({**row, "verdict": FAILED, "note": note})
             continue
         measured = Measured(measured.value, seeds.get(quantity.name, measured.spread))
         no_spread = "" if quantity.name in seeds else lost
-        found.append(
+        lines.append(
             {
                 **row,
                 "ours": measured.value,
@@ -70,10 +72,30 @@ def rows(outcome: Outcome, old: pd.DataFrame, command: Command, *extra: str) -> 
                 "note": _joined(quantity.note, remark, no_spread, outcome.reason),
             }
         )
-    return _frame(found)
+    return _frame(lines)
 
 
-def _measure(quantity: Quantity, run: Run) -> tuple[Measured, str]:
+def quantities_of(preset: Preset) -> list[Quantity]:
+    """Return the quantities of a preset's study with the numbers that its paper prints."""
+    figure = preset.figure
+    quantities = preset.study.quantities(preset.settings)
+    keys = {quantity.key for quantity in quantities}
+    for key in (*figure.printed, *figure.notes):
+        if key not in keys:
+            raise InputError(f"The preset {preset.name}: there is no quantity {key!r}.")
+    return [
+        replace(
+            quantity,
+            paper=Printed(figure.printed[quantity.key])
+            if quantity.key in figure.printed
+            else quantity.paper,
+            note=figure.notes.get(quantity.key, quantity.note),
+        )
+        for quantity in quantities
+    ]
+
+
+def _measure(quantity: Quantity, run: Finished) -> tuple[Measured, str]:
     measured = quantity.measure(run)
     if not math.isfinite(measured.value):
         raise InputError(f"it is {measured.value}")
@@ -84,8 +106,8 @@ def _joined(*sentences: str) -> str:
     return " ".join(sentence for sentence in sentences if sentence)
 
 
-def _frame(found: Sequence[dict[str, object]]) -> pd.DataFrame:
-    return pd.DataFrame(found, columns=list(COLUMNS))
+def _frame(lines: Sequence[dict[str, object]]) -> pd.DataFrame:
+    return pd.DataFrame(lines, columns=list(COLUMNS))
 
 
 def read(out: Path) -> pd.DataFrame:
@@ -110,7 +132,7 @@ def write(out: Path, parts: Iterable[pd.DataFrame], old: pd.DataFrame) -> tuple[
     fresh = pd.concat([part for part in parts if not part.empty], ignore_index=True)
     kept = old[~old["preset"].isin(set(fresh["preset"]))]
     table = fresh if kept.empty else pd.concat([kept, fresh], ignore_index=True)
-    order = {name: place for place, name in enumerate(QUANTITIES)}
+    order = {name: place for place, name in enumerate(names())}
     places = table["preset"].map(lambda name: order.get(name, len(order)))
     table = table.assign(place=places).sort_values("place", kind="stable").drop(columns="place")
     paths = out / f"{NAME}.csv", out / f"{NAME}.md"

@@ -102,7 +102,7 @@ def run_points(
     2.0
     """
     if jobs < 1:
-        raise InputError(f"--jobs is {jobs}; give 1 or more.")
+        raise InputError(f"`jobs` is {jobs}; give 1 or more.")
     if not arguments:
         return
     if scheduler is not None:
@@ -204,7 +204,7 @@ def _in_processes(
     except BrokenProcessPool as error:
         raise RunError(
             "A worker process died, most often for lack of memory; finished points are kept: run "
-            "the same command again with fewer --jobs."
+            "the same command again with fewer `jobs`."
         ) from error
     finally:
         # Ends the workers if the caller stops early, on purpose: joblib need not warn of it.
@@ -227,14 +227,14 @@ def _on_cluster(
         import distributed
     except ImportError:
         raise InputError(
-            "--scheduler needs Dask, which is not installed; run: pip install 'deqcli[dask]'."
+            "`scheduler` needs Dask, which is not installed; run: pip install 'deqcli[dask]'."
         ) from None
     try:
         client = distributed.Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         raise InputError(
             f"No Dask scheduler answers at {scheduler}; start one with `dask scheduler`, correct "
-            "--scheduler or leave it out."
+            "`scheduler` or leave it out."
         ) from error
     with client:
         if not client.scheduler_info()["workers"]:

@@ -1,6 +1,6 @@
-"""Where a result came from: the resolved spec, its hash, versions, machine, BLAS and commit.
+"""Where a result came from: its settings, their hash, versions, machine, BLAS and commit.
 
-Nothing here names a person or a host: home folders become ``~``, scheduler addresses lose theirs.
+Nothing here names a person or a host.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import json
 import os
 import platform
 import re
-import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,10 @@ import threadpoolctl
 
 from deqcli._version import __version__
 from deqcli.runs.files import plain
+from deqcli.settings import Settings
+from deqcli.study import Study
 
-SCHEMA = 1
+SCHEMA = 2
 """Raised by hand whenever a key of `collect` changes its meaning."""
 
 _PACKAGES = ("numpy", "scipy", "pandas", "matplotlib", "joblib", "threadpoolctl", "distributed")
@@ -40,67 +41,65 @@ def canonical_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=plain)
 
 
-def identity(study: str, version: int, spec: Mapping[str, Any]) -> dict[str, Any]:
+def identity(study: Study[Any, Any], settings: Settings) -> dict[str, Any]:
     """Return what makes two runs the same run, as it reads after a passage through JSON."""
     loaded: dict[str, Any] = json.loads(
-        canonical_json({"study": study, "version": version, "spec": dict(spec)})
+        canonical_json(
+            {
+                "study": study.name,
+                "version": study.version,
+                "settings": settings.identity(),
+                "inputs": settings.inputs(),
+            }
+        )
     )
     return loaded
 
 
-def spec_hash(study: str, version: int, spec: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a run's `identity`.
+def identity_hash(identity: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a run's :func:`identity`.
 
     Examples
     --------
-    >>> spec_hash("toy", 1, {"n": 3}) == spec_hash("toy", 1, {"n": 4})
+    >>> identity_hash({"n": 3}) == identity_hash({"n": 4})
     False
     """
-    return hashlib.sha256(canonical_json(identity(study, version, spec)).encode()).hexdigest()
+    return hashlib.sha256(canonical_json(identity).encode()).hexdigest()
 
 
-def default_stem(study: str, version: int, spec: Mapping[str, Any]) -> str:
+def default_stem(identity: Mapping[str, Any]) -> str:
     """Return the name of a run that was given none: ``<study>-<first 8 digits of its hash>``.
 
     Examples
     --------
-    >>> default_stem("toy", 1, {"n": 3})
-    'toy-e6ceae5c'
+    >>> default_stem({"study": "toy", "settings": {"n": 3}})
+    'toy-3feb1d4d'
     """
-    return f"{study}-{spec_hash(study, version, spec)[:8]}"
+    return f"{identity['study']}-{identity_hash(identity)[:8]}"
 
 
 def collect(
+    identity: Mapping[str, Any],
     *,
-    command: Sequence[str],
-    study: str,
-    version: int,
-    spec: Mapping[str, Any],
-    options: Mapping[str, Any] | None = None,
-    seed: int | None,
-    timings: Mapping[str, float],
+    command: str,
+    findings: Mapping[str, Any],
     outputs: Mapping[str, str],
-    extra: Mapping[str, Any],
+    timings: Mapping[str, float],
 ) -> dict[str, Any]:
     """Gather the provenance record of a finished run.
 
     Parameters
     ----------
-    command : sequence of str
-        The command line; an absolute path to the program is cut to its name.
-    study, version, spec : str, int, mapping
-        The run's identity. The spec is kept as it is, since it is compared on the next run:
-        a study names its input files by content, not by an absolute path.
-    options : mapping
-        Settings as a user writes them, to be given back with ``--config``.
-    seed : int or None
-        Of the random streams.
-    timings : mapping of str to float
-        Seconds.
+    identity : mapping
+        Of the run. It is kept as it is, since it is compared on the next run.
+    command : str
+        What can be typed to make the same files.
+    findings : mapping
+        What the study found, such as distances and solver statistics.
     outputs : mapping of str to str
         SHA-256 by file name.
-    extra : mapping
-        What the study adds, such as distances and solver statistics.
+    timings : mapping of str to float
+        Seconds, and on how many processes.
 
     Returns
     -------
@@ -110,13 +109,11 @@ def collect(
     return {
         "schema": SCHEMA,
         "deqcli": __version__,
-        "command": _anonymous(command),
-        **identity(study, version, spec),
-        "spec_hash": spec_hash(study, version, spec),
-        "options": dict(options or {}),
-        "seed": seed,
+        "command": command,
+        **identity,
+        "hash": identity_hash(identity),
         "outputs": dict(outputs),
-        "results": dict(extra),
+        "findings": dict(findings),
         "timings": dict(timings),
         "environment": environment(),
     }
@@ -149,12 +146,6 @@ def environment() -> dict[str, Any]:
     }
 
 
-def _anonymous(command: Sequence[str]) -> str:
-    words = [Path(command[0]).name, *command[1:]] if command else []
-    text = shlex.join(words).replace(str(Path.home()), "~")
-    return re.sub(r"\b(tcp|tls|ucx|wss?)://[^\s:/]+", r"\1://HOST", text)
-
-
 def _version_of(package: str) -> str | None:
     try:
         return importlib.metadata.version(package)
@@ -167,8 +158,8 @@ def _cpu_model() -> str | None:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
         text = ""
-    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    return found.group(1) if found else platform.processor() or None
+    model = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return model.group(1) if model else platform.processor() or None
 
 
 def _commit() -> dict[str, Any] | None:

@@ -1,8 +1,8 @@
 """The files of one run: its lock, its finished points, and the decision to continue or refuse.
 
 Beside the results ``<stem>.csv``, ``.png`` and ``.json`` a running study has ``<stem>.lock`` and
-the work folder ``<stem>.parts/`` with ``spec.json`` and one ``.npz`` per finished point. The JSON
-is written last: where it stands, the run is whole and the work folder is gone.
+the work folder ``<stem>.parts/`` with ``settings.json`` and one ``.npz`` per finished point. The
+JSON is written last: where it stands, the run is whole and the work folder is gone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 SUFFIXES = (".csv", ".png", ".pdf", ".svg", ".npz")
 """Of the files a run may write, beside its ``.json``."""
 
-_REMEDY = "give another --name, or start over with --force"
+_REMEDY = "give another `name`, or start over with `force`"
 
 
 class Store:
@@ -43,10 +43,8 @@ class Store:
         The folder of the results; created by `open`.
     stem : str
         The name all files of the run share.
-    spec : mapping
-        The resolved settings, JSON-able.
-    study, version : str, int
-        The study's name and its hand-raised version.
+    identity : mapping
+        What makes two runs the same run (:func:`deqcli.runs.provenance.identity`).
 
     Raises
     ------
@@ -57,21 +55,19 @@ class Store:
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with Store(Path(folder), "toy", {"n": 3}, "toy", 1).open() as store:
+    ...     with Store(Path(folder), "toy", {"settings": {"n": 3}}).open() as store:
     ...         store.save("trial 0", {"value": np.arange(3)})
     ...         print(store.missing(["trial 0", "trial 1"]), store.load("trial 0"))
     ['trial 1'] {'value': array([0, 1, 2])}
     """
 
-    def __init__(
-        self, out: Path, stem: str, spec: Mapping[str, Any], study: str, version: int
-    ) -> None:
+    def __init__(self, out: Path, stem: str, identity: Mapping[str, Any]) -> None:
         if not stem or stem.startswith(".") or re.search(r"[/\\\0]", stem):
-            raise InputError(f"--name is {stem!r}; give a file name without folders or suffix.")
+            raise InputError(f"`name` is {stem!r}; give a file name without folders or suffix.")
         self.out = out
         self.stem = stem
-        self.hash = provenance.spec_hash(study, version, spec)
-        self._identity = provenance.identity(study, version, spec)
+        self.identity = dict(identity)
+        self.hash = provenance.identity_hash(identity)
         self._parts = out / f"{stem}.parts"
 
     def path(self, suffix: str) -> Path:
@@ -107,7 +103,7 @@ class Store:
                 logger.warning("%s: changed or missing, computed again.", self.path(".csv"))
             files.make_folder(self._parts)
             files.remove_temporaries(self._parts)
-            files.write_json(self._parts / "spec.json", self._identity)
+            files.write_json(self._parts / "settings.json", self.identity)
             self._retire()
             yield self
 
@@ -124,8 +120,8 @@ class Store:
         record = self.record()
         if record is not None:
             self._compare(self.path(".json"), record)
-        # A damaged spec.json is no loss: every part names the run that it belongs to.
-        elif started := _read_json(self._parts / "spec.json"):
+        # A damaged settings.json is no loss: every part names the run that it belongs to.
+        elif started := _read_json(self._parts / "settings.json"):
             self._compare(self._parts, started)
         elif self.path(".csv").exists() and not self._parts.exists():
             raise RunConflictError(
@@ -180,10 +176,10 @@ class Store:
         files.write_json(self.path(".json"), record)
         self._remove_parts()
 
-    def _compare(self, path: Path, found: dict[str, Any]) -> None:
-        if not found.keys() >= self._identity.keys():
+    def _compare(self, path: Path, record: dict[str, Any]) -> None:
+        if not record.keys() >= self.identity.keys():
             raise RunConflictError(f"{path} exists and is not the record of a run; {_REMEDY}.")
-        differences = _differences({name: found[name] for name in self._identity}, self._identity)
+        differences = _differences({name: record[name] for name in self.identity}, self.identity)
         if differences:
             raise RunConflictError(
                 f"{path} was made with other settings: {'; '.join(differences)}; {_REMEDY}."
@@ -272,7 +268,7 @@ def _differences(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
     """Say which entries of two identities differ, with both values."""
     old, new = _flatten(there), _flatten(here)
     return [
-        f"{name.removeprefix('spec.')} is {old.get(name, 'absent')} there and "
+        f"{name.removeprefix('settings.')} is {old.get(name, 'absent')} there and "
         f"{new.get(name, 'absent')} here"
         for name in sorted(old.keys() | new.keys())
         if old.get(name) != new.get(name)

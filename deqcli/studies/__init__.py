@@ -1,1 +1,1 @@
-"""Studies: each a frozen spec, its points, and the table that they make."""
+"""Studies: each module holds one object, ``STUDY``, that every door runs (:mod:`deqcli.study`)."""

@@ -1,158 +1,241 @@
-r"""How the equivalent's relative error :math:`\|M - \bar M\|/\|M\|` falls with the sample size.
-
-The ICML slides' error figure: several activations, :math:`\sigma_a^2 = 0.2`, p/n = 0.8; the theory
-promises a slope of -1/2 in log-log. A point is one activation at one n in one trial.
-"""
+"""How the equivalent's error falls with n."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
-
-from deqcli.activations import activation
 from deqcli.errors import ConvergenceError, InputError
-from deqcli.gaussian import check_existence
-from deqcli.kernels.implicit import kernel_name
-from deqcli.monte_carlo import Ensemble, accumulate
-from deqcli.runs.seeds import stream
-from deqcli.runs.task import Assembled, Task
-from deqcli.spectra import operator_distance, operator_norm
-from deqcli.studies import inputs
+from deqcli.quantities import Claim, Finished, Measured, Quantity, standard_error
+from deqcli.settings import setting, split_activations, with_default
+from deqcli.shared_settings import (
+    DeqSettings,
+    MonteCarloSettings,
+    SourceSettings,
+    kernel_setting,
+)
+from deqcli.study import Assembled, Study, Tolerance
+from deqcli.vocabulary import ACTIVATIONS, Estimator, Kernel
 
-Arrays = dict[str, NDArray[Any]]
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
 
-STUDY = "error-vs-n"
-VERSION = 1
+    from deqcli.models import Model
+    from deqcli.study import Arrays, Load
 
-
-def resolve(
-    *,
-    acts: Sequence[str],
-    sigma_a2: float,
-    sigma_b2: float | None,
-    kernel: str,
-    sizes: Sequence[int],
-    ratio: float,
-    trials: int,
-    estimator: str,
-    monte_carlo: Mapping[str, Any],
-    seed: int,
-    data: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Return the resolved spec."""
-    sigma_b2 = 1 - sigma_a2 if sigma_b2 is None else sigma_b2
-    names = []
-    for name in acts:
-        chosen = activation(name)
-        check_existence(chosen, sigma_a2, sigma_b2, papers_range=data["data"] != "sphere")
-        names.append(chosen.name)
-    if len(set(names)) != len(names):
-        raise InputError("--act names an activation twice.")
-    if len(set(sizes)) < 2 or min(sizes) < 8:
-        raise InputError("--n needs at least two different sizes of at least 8 for a slope.")
-    if not ratio > 0:
-        raise InputError(f"--ratio must be positive, not {ratio:g}.")
-    spec: dict[str, Any] = {
-        **{key: value for key, value in data.items() if key not in ("n", "p", "samples")},
-        "acts": names,
-        "sigma_a2": float(sigma_a2),
-        "sigma_b2": float(sigma_b2),
-        "kernel": kernel_name(kernel),
-        "sizes": sorted(set(sizes)),
-        "trials": int(trials),
-        "estimator": estimator,
-        "seed": int(seed),
-    }
-    if data["data"] in ("gmm", "sphere"):
-        spec["ratio"] = float(ratio)
-    if estimator == "mc":
-        spec |= monte_carlo
-    return spec
+# The rate is a limit: at these sizes a fitted slope may miss it by a little.
+RATE = Claim("−1/2, fitted ≤ −0.45", most=-0.45)
+_CLAIMED = ("relu", "tanh", "swish", "lrelu")
 
 
-def task(
-    spec: Mapping[str, Any], formats: tuple[str, ...] = ("png",), data_dir: str | None = None
-) -> Task:
-    """Return the study's points, the largest first so that the last ones to finish are short."""
-    from deqcli.figures.error_vs_n import draw
+@dataclass(frozen=True, kw_only=True)
+class ErrorSettings(MonteCarloSettings, SourceSettings):
+    """Settings of ``deqcli error-vs-n``."""
 
-    points = {
-        _key(act, n, trial): (act, n, trial, data_dir)
-        for n in reversed(spec["sizes"])
-        for act in spec["acts"]
-        for trial in range(spec["trials"])
-    }
-    largest = max(spec["sizes"])
-    width = spec.get("width", 0)
-    return Task(
-        study=STUDY,
-        version=VERSION,
-        spec=spec,
-        points=points,
-        run_point=run_point,
-        assemble=lambda load: assemble(spec, load),
-        draw=draw,
-        formats=formats,
-        memory=8 * 3 * largest**2 + 4 * width * (3 * width + 8 * largest) + 150_000_000,
-        memory_hint="lower the largest --n or --jobs",
+    act: tuple[str, ...] = setting(
+        ("relu", "tanh", "swish", "lrelu"),
+        "Activations, separated by commas (see 'deqcli list activations').",
+        split=split_activations,
+        suggestions=ACTIVATIONS,
+        metavar="NAME,…",
+    )
+    sigma_a2: float = with_default(DeqSettings, "sigma_a2", 0.2)
+    sigma_b2: float = with_default(DeqSettings, "sigma_b2", None)
+    kernel: Kernel = kernel_setting(Kernel.CK)
+    n: tuple[int, ...] = setting(
+        (64, 128, 256, 512, 1024, 2048, 4096),
+        "Sample sizes, separated by commas.",
+        least=8,
+        metavar="N,…",
+    )
+    ratio: float = setting(0.8, "p/n of drawn samples.", above=0)
+    trials: int = setting(5, "Data sets at each n.", least=1)
+    estimator: Estimator = setting(
+        Estimator.EXACT, "Exact kernels, or averages over random networks."
     )
 
+    def check(self) -> None:
+        from deqcli.activations import activation
+        from deqcli.gaussian import check_existence
 
-def _key(act: str, n: int, trial: int) -> str:
-    return f"{act} n={n} trial={trial}"
+        self.law(self.dimension(min(self.n))).check()
+        chosen = [activation(name) for name in self.act]
+        for act in chosen:
+            papers_range = self.data != "sphere"
+            check_existence(act, self.sigma_a2, self.sigma_b2, papers_range=papers_range)
+        if len({act.name for act in chosen}) != len(chosen):
+            raise InputError("`act` names an activation twice; give each once.")
+        if len(set(self.n)) < 2:
+            raise InputError("`n` needs at least two different sizes for a slope.")
+
+    def unused(self) -> Collection[str]:
+        averaged = self.estimator == Estimator.MONTE_CARLO
+        return {*super().unused(), *(() if averaged else self.MONTE_CARLO)}
+
+    def inputs(self) -> dict[str, Any]:
+        return self.law(self.dimension(min(self.n))).identity()
+
+    def dimension(self, n: int) -> int | None:
+        """Return the dimension of n drawn samples; real data has its own."""
+        return max(16, round(self.ratio * n)) if self.drawn else None
+
+    @property
+    def sizes(self) -> list[int]:
+        """The sample sizes, each once, in ascending order."""
+        return sorted(set(self.n))
 
 
-def run_point(
-    spec: Mapping[str, Any], act: str, n: int, trial: int, data_dir: str | None
-) -> Arrays:
-    """Measure the error of one activation at one size on one data set."""
-    here = {**spec, "n": n}
-    if "ratio" in spec:
-        here["p"] = max(16, round(spec["ratio"] * n))
-    # The stream does not know the activation: all of them see the same samples.
-    loaded = inputs.load(here, STUDY, n, trial, data_dir=data_dir)
-    model = inputs.model(loaded, act, spec["sigma_a2"], spec["sigma_b2"])
-    if spec["estimator"] == "exact":
-        kernel = model.kernels().compute(spec["kernel"])[0]
-    else:
-        kernel = _monte_carlo(spec, model, n, trial)
-    return {
-        "distance": np.array(operator_distance(kernel, model.equivalent(spec["kernel"]))),
-        "norm": np.array(operator_norm(kernel)),
-        "p": np.array(loaded.data.X.shape[1]),
+class ErrorVsN(Study[ErrorSettings, ErrorSettings]):
+    """How the equivalent's relative error falls with the number of samples.
+
+    Measures the operator norm of the difference between a DEQ's kernel and its closed-form
+    equivalent, relative to the kernel's, for several activations; the theory promises
+    n^(-1/2). Prints each fitted slope.
+    """
+
+    name = "error-vs-n"
+    settings = ErrorSettings
+    examples = (
+        "",
+        "--act relu,htanh:a=1,c=2 --kernel ntk --n 64,128,256,512 --trials 3",
+        "--data mnist --classes 6,8 --n 250,500,1000,2000 --act tanh",
+    )
+    quick = {"n": 1024, "trials": 2}
+    tolerances = {
+        "error": Tolerance(1e-5),
+        "distance": Tolerance(1e-5),
+        "slope": Tolerance(1e-5),
     }
+    memory_hint = "lower the largest `n` or `jobs`"
 
+    def prepare(self, settings: ErrorSettings) -> ErrorSettings:
+        """Return the settings: every point draws samples of its own."""
+        return settings
 
-def _monte_carlo(
-    spec: Mapping[str, Any], model: inputs.Model, n: int, trial: int
-) -> NDArray[np.float64]:
-    name = spec["kernel"]
-    ensemble = Ensemble(
-        model.act,
-        model.sigma_a2,
-        model.sigma_b2,
-        width=spec["width"],
-        weights=spec["weights"],
-        kernels=(name,),
-        solver=spec["solver"],
-        tolerance=spec["tolerance"],
-    )
-    total = accumulate(
-        model.inputs.data.X,
-        ensemble,
-        range(spec["realizations"]),
-        lambda index: stream(spec["seed"], STUDY, n, trial, "realization", index),
-    )
-    if total.converged < spec["realizations"]:
-        raise ConvergenceError(
-            f"{spec['realizations'] - total.converged} of {spec['realizations']} realizations did "
-            "not converge; lower --sigma-a2 or raise --width."
+    def points(self, settings: ErrorSettings) -> dict[str, tuple[Any, ...]]:
+        """Return the largest sizes first, so that the last ones to finish are short."""
+        return {
+            _key(n, trial): (n, trial)
+            for n in reversed(settings.sizes)
+            for trial in range(settings.trials)
+        }
+
+    def memory(self, settings: ErrorSettings) -> int:
+        largest = max(settings.n)
+        width = settings.width if settings.estimator == Estimator.MONTE_CARLO else 0
+        return 8 * 3 * largest**2 + 4 * width * (3 * width + 8 * largest) + 150_000_000
+
+    def compute(self, prepared: ErrorSettings, n: int, trial: int) -> Arrays:
+        """Measure the error of every activation on one data set."""
+        import numpy as np
+
+        from deqcli.models import deq_model
+        from deqcli.runs.seeds import stream
+        from deqcli.spectra import operator_distance, operator_norm
+
+        settings = prepared
+        # The stream does not know the activation: all of them see the same samples.
+        streams = partial(stream, settings.seed, "data", self.name, n, trial)
+        inputs = settings.law(settings.dimension(n)).load(streams, n)
+        measured = []
+        for act in settings.act:
+            model = deq_model(inputs, act, settings.sigma_a2, settings.sigma_b2)
+            kernel = self._kernel(settings, model, n, trial)
+            distance = operator_distance(kernel, model.equivalent(settings.kernel))
+            measured.append((distance, operator_norm(kernel)))
+        distances, norms = zip(*measured, strict=True)
+        return {
+            "distance": np.array(distances),
+            "norm": np.array(norms),
+            "p": np.array(inputs.data.X.shape[1]),
+        }
+
+    def _kernel(
+        self, settings: ErrorSettings, model: Model, n: int, trial: int
+    ) -> NDArray[np.float64]:
+        if settings.estimator == Estimator.EXACT:
+            return model.kernel(settings.kernel)[0]
+        from deqcli.monte_carlo import Ensemble, accumulate
+        from deqcli.runs.seeds import stream
+
+        ensemble = Ensemble(
+            model.act,
+            model.sigma_a2,
+            model.sigma_b2,
+            width=settings.width,
+            weights=settings.weights,
+            kernels=(settings.kernel,),
+            solver=settings.solver,
+            tolerance=settings.tolerance,
         )
-    return total.mean(name)
+        streams = partial(stream, settings.seed, self.name, n, trial, "realization")
+        total = accumulate(model.X, ensemble, range(settings.realizations), streams)
+        lost = settings.realizations - total.converged
+        if lost:
+            raise ConvergenceError(
+                f"{lost} of {settings.realizations} realizations did not converge; lower "
+                "`sigma_a2` or raise `width`."
+            )
+        return total.mean(settings.kernel)
+
+    def assemble(self, prepared: ErrorSettings, load: Load) -> Assembled:
+        """Make the table, one row an activation, size and trial, with the fitted slopes."""
+        import pandas as pd
+
+        from deqcli.activations import activation
+
+        settings = prepared
+        points = {
+            (n, trial): load(_key(n, trial))
+            for n in settings.sizes
+            for trial in range(settings.trials)
+        }
+        rows = [
+            {
+                "act": activation(name).name,
+                "n": n,
+                "p": int(point["p"]),
+                "trial": trial,
+                "error": float(point["distance"][place] / point["norm"][place]),
+                "distance": float(point["distance"][place]),
+                "norm": float(point["norm"][place]),
+            }
+            for place, name in enumerate(settings.act)
+            for (n, trial), point in points.items()
+        ]
+        table = pd.DataFrame(rows)
+        means = table.groupby(["act", "n"], sort=False)["error"].mean().reset_index()
+        slopes = {
+            act: slope(group["n"].to_numpy(), group["error"].to_numpy())
+            for act, group in means.groupby("act", sort=False)
+        }
+        table["slope"] = table["act"].map(slopes)
+        for key in ("kernel", "sigma_a2", "data", "estimator"):
+            table[key] = getattr(settings, key)
+        return Assembled(table, {"slopes": slopes})
+
+    def sentences(self, findings: Mapping[str, Any]) -> Iterable[str]:
+        for act, value in findings["slopes"].items():
+            yield f"{act}: slope {value:.3f}"
+
+    def quantities(self, settings: ErrorSettings) -> Sequence[Quantity]:
+        return tuple(
+            Quantity(
+                act,
+                f"slope of log error against log n, {act}",
+                partial(_measured_slope, act=act),
+                RATE if act in _CLAIMED else None,
+            )
+            for act in settings.act
+        )
+
+
+def _key(n: int, trial: int) -> str:
+    return f"n={n} trial={trial}"
 
 
 def slope(sizes: NDArray[Any], errors: NDArray[Any]) -> float:
@@ -160,38 +243,28 @@ def slope(sizes: NDArray[Any], errors: NDArray[Any]) -> float:
 
     Examples
     --------
+    >>> import numpy as np
     >>> n = np.array([64, 256, 1024])
     >>> round(slope(n, 3 / np.sqrt(n)), 12)
     -0.5
     """
+    import numpy as np
+
     return float(np.polyfit(np.log(sizes.astype(float)), np.log(errors), 1)[0])
 
 
-def assemble(spec: Mapping[str, Any], load: Callable[[str], Arrays]) -> Assembled:
-    """Make the table, one row a point, with each activation's fitted slope."""
-    rows = []
-    for act in spec["acts"]:
-        for n in spec["sizes"]:
-            for trial in range(spec["trials"]):
-                point = load(_key(act, n, trial))
-                rows.append(
-                    {
-                        "act": act,
-                        "n": n,
-                        "p": int(point["p"]),
-                        "trial": trial,
-                        "error": float(point["distance"] / point["norm"]),
-                        "distance": float(point["distance"]),
-                        "norm": float(point["norm"]),
-                    }
-                )
-    table = pd.DataFrame(rows)
-    means = table.groupby(["act", "n"], sort=False)["error"].mean().reset_index()
-    slopes = {
-        act: slope(group["n"].to_numpy(), group["error"].to_numpy())
-        for act, group in means.groupby("act", sort=False)
-    }
-    table["slope"] = table["act"].map(slopes)
-    for key in ("kernel", "sigma_a2", "data", "estimator"):
-        table[key] = spec[key]
-    return Assembled(table, {"slopes": slopes})
+def slope_error(rows: pd.DataFrame) -> float | None:
+    """Return the standard error of a slope over trials, from columns n, error and trial."""
+    slopes = [
+        slope(trial["n"].to_numpy(), trial["error"].to_numpy())
+        for _, trial in rows.groupby("trial")
+    ]
+    return standard_error(slopes)
+
+
+def _measured_slope(run: Finished, act: str) -> Measured:
+    rows = run.table[run.table["act"].str.partition(":")[0] == act.partition(":")[0]]
+    return Measured(float(rows["slope"].iloc[0]), slope_error(rows))
+
+
+STUDY = ErrorVsN()

@@ -1,232 +1,301 @@
-r"""Train the implicit layer alone, and set each promise of GEN beside the run.
-
-GEN's Figure 1: 500 samples of MNIST's 0 and 1, several widths; loss and error on training and
-test samples and :math:`\|\gamma A(k)\|`. A point is one width in one trial; all widths of a trial
-see the same samples.
-"""
+"""Train only the implicit layer; the theory's promises measured."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import fields
-from pathlib import Path
-from typing import Any
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
-
-from deqcli.data.dataset import Dataset
 from deqcli.errors import DataError, InputError
-from deqcli.flow.network import check_choices, draw_network
-from deqcli.flow.promises import promises
-from deqcli.flow.state import Samples
-from deqcli.flow.training import FINISHED, Row, Settings, train
-from deqcli.runs.seeds import stream
-from deqcli.runs.task import Assembled, Task
-from deqcli.studies import inputs
-from deqcli.studies.error_vs_n import slope
+from deqcli.quantities import Claim, Finished, Measured, Quantity, mean
+from deqcli.settings import setting
+from deqcli.shared_settings import SampleSettings
+from deqcli.study import Assembled, Study, Tolerance
 
-Array = NDArray[np.float64]
-Arrays = dict[str, NDArray[Any]]
-Run = tuple[int, int]
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
 
-STUDY = "flow"
-VERSION = 2
+    from deqcli.data.dataset import Dataset
+    from deqcli.flow.state import Samples
+    from deqcli.study import Arrays, Load
 
-_COLUMNS = tuple(field.name for field in fields(Row))
-_SETTINGS = ("method", "steps", "step", "tolerance", "residual")
 # A distance below this, over the norm of y, is that of two sums of the same numbers.
 _ROUNDING = 1e-10
+# What a longer, wider or larger run may change.
+_LENGTH = ("n", "widths", "steps")
+Run = tuple[int, int]
 
 
-def resolve(
-    *,
-    widths: Sequence[int],
-    trials: int,
-    gamma0: float,
-    init: str,
-    injection: str,
-    scaling: str,
-    settings: Settings,
-    test_size: int,
-    seed: int,
-    data: Mapping[str, Any],
-    n: int | None,
-    data_dir: str | None = None,
-) -> dict[str, Any]:
-    """Return the resolved spec.
+@dataclass(frozen=True, kw_only=True)
+class FlowSettings(SampleSettings):
+    """Settings of ``deqcli flow``."""
 
-    Parameters
-    ----------
-    data : mapping
-        Of :func:`deqcli.studies.inputs.resolve`.
-    n : int, optional
-        Samples asked for; of real data, without it, all that are not test samples.
-    """
-    check_choices(gamma0, init, injection, scaling)
-    if len(set(widths)) != len(widths) or min(widths) < 2:
-        given = ",".join(map(str, widths))
-        raise InputError(f"--widths {given}: give different widths of at least 2, such as 100,500.")
-    for option, value, least in (
-        ("--trials", trials, 1), ("--test-size", test_size, 2), ("--n", n, 2),
-    ):  # fmt: skip
-        if value is not None and value < least:
-            raise InputError(f"{option} must be at least {least}, not {value}.")
-    spec = {
-        **_two_classes(data),
-        "widths": sorted(widths),
-        "trials": int(trials),
-        "gamma0": float(gamma0),
-        "init": init,
-        "injection": injection,
-        "scaling": scaling,
-        **{name: getattr(settings, name) for name in _SETTINGS},
-        "test_size": int(test_size),
-        "seed": int(seed),
-    }
-    if data["data"] not in ("gmm", "sphere"):
-        spec["n"] = n
-        # Read once, so that too few samples are an error now and not one of every worker.
-        spec["p"] = int(load_samples(spec, 0, data_dir).X.shape[1])
-    return spec
-
-
-def _two_classes(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Check that there are two classes to tell apart, and say each preprocessing in one way."""
-    spec, name = dict(data), data["data"]
-    if name == "sphere":
-        return spec
-    classes = spec["classes"]
-    if name == "gmm":
-        if classes != 2:
-            raise InputError(f"--classes {classes}: two are told apart; give --classes 2.")
-    elif classes is None or len(classes) != 2:
-        known = _known_classes(spec)
-        if len(known) < 2:
-            raise InputError(f"--data {name} has {len(known)} class; give data of at least two.")
-        if classes is not None or len(known) != 2:
-            given = f" {','.join(classes)}:" if classes else f": {name} has {len(known)} classes;"
-            raise InputError(f"--classes{given} name two classes, such as {known[0]},{known[1]}.")
-    if name.endswith(":test"):
-        raise InputError(f"--data {name}: leave out ':test', which the test samples come from.")
-    # Samples are scaled to norm 1 in any case, so that these two are one.
-    if spec.get("preprocess") == "centred":
-        spec["preprocess"] = "unit"
-    return spec
-
-
-def _known_classes(spec: Mapping[str, Any]) -> Sequence[str]:
-    if "sha256" in spec:
-        from deqcli.data.files import read
-
-        return read(Path(spec["data"]))[0].classes
-    from deqcli.data.registry import find
-
-    return find(spec["data"])[0].classes
-
-
-def load_samples(spec: Mapping[str, Any], trial: int, data_dir: str | None) -> Samples:
-    r"""Draw or read training and test samples, each scaled to :math:`\|x\| = 1`, with y = -1 or 1.
-
-    The first class has y = -1, the second 1. Points on the sphere have no classes: their teacher
-    is :math:`y = \mathrm{sign}(x_1)`, which by symmetry stands for every half-space.
-    """
-    halves = inputs.load_halves(spec, STUDY, trial, n=spec["n"], data_dir=data_dir)
-    (X, y), (X_test, y_test) = (_unit(data, spec["data"] == "sphere") for data in halves)
-    return Samples(X, y, X_test, y_test)
-
-
-def _unit(data: Dataset, teacher: bool) -> tuple[Array, Array]:
-    norms = np.linalg.norm(data.X, axis=1, keepdims=True)
-    if not norms.all():
-        raise DataError(f"{data.name}: sample {int(np.argmin(norms))} is zero and has no norm 1.")
-    positive = data.X[:, 0] >= 0 if teacher else data.y == 1
-    return data.X / norms, np.where(positive, 1.0, -1.0)
-
-
-def task(
-    spec: Mapping[str, Any], formats: tuple[str, ...] = ("png",), data_dir: str | None = None
-) -> Task:
-    """Return the study's points, the widest first so that the last ones to finish are short."""
-    from deqcli.figures.flow import draw
-
-    points = {
-        _key(width, trial): (width, trial, data_dir)
-        for width in reversed(spec["widths"])
-        for trial in range(spec["trials"])
-    }
-    m, n, held = max(spec["widths"]), spec["n"] or 10_000, spec["test_size"]
-    # Of ode 16.2 were measured: seven stages, and what a step makes of them.
-    matrices = 17 if spec["method"] == "ode" else 5
-    return Task(
-        study=STUDY,
-        version=VERSION,
-        spec=spec,
-        points=points,
-        run_point=run_point,
-        assemble=lambda load: assemble(spec, load),
-        draw=draw,
-        formats=formats,
-        memory=8 * (matrices * m * m + m * (12 * n + 4 * held) + 6 * n * n) + 200_000_000,
-        memory_hint="lower the largest of --widths, --n or --jobs",
+    test_size: int = setting(
+        500, "Test samples: drawn, of the test half, or held out of a file.", least=2
     )
+    widths: tuple[int, ...] = setting(
+        (100, 500, 1000, 2000), "Neurons, separated by commas.", least=2, metavar="M,…"
+    )
+    trials: int = setting(1, "Networks and data sets for each width.", least=1)
+    method: str = setting(
+        "gd", "Gradient descent, or gradient flow by a Runge-Kutta method.", choices=("gd", "ode")
+    )
+    steps: int = setting(500, "Gradient steps; ode goes as far in time.", least=1)
+    step: float = setting(1.0, "Size of a step in units of 1/lambda_max(H(0)).", above=0, below=2)
+    stop_loss: float = setting(
+        1e-8, "Stop a width once its training loss per sample is this.", least=0
+    )
+    tolerance: float = setting(
+        1e-6, "Relative residual of the fixed point, of each equilibrium and adjoint.",
+        least=1e-12, below=1e-2,
+    )  # fmt: skip
+    gamma0: float = setting(0.5, "Contraction constant ||gamma A|| at the start.", above=0, below=1)
+    scaling: str = setting(
+        "norm",
+        "gamma = gamma0/||A(0)||, or gamma0/sqrt(width) as printed, which contracts for few.",
+        choices=("norm", "papers"),
+    )
+    init: str = setting("gaussian", "Law of A(0).", choices=("gaussian", "half-normal", "diagonal"))
+    injection: str = setting(
+        "relu", "Activation of the input layer.", choices=("relu", "tanh", "identity")
+    )
+
+    def check(self) -> None:
+        super().check()
+        if len(set(self.widths)) != len(self.widths):
+            raise InputError("`widths` has a value twice; give different widths, such as 100,500.")
+        if self.data == "sphere":
+            return
+        if self.data.endswith(":test"):
+            raise InputError(
+                f"`data` is {self.data}; leave out ':test', which the test samples come from."
+            )
+        law = self.law(self.p)
+        if law.n_classes != 2:
+            names = ",".join(law.class_names[:2])
+            raise InputError(
+                f"`classes` gives {law.n_classes} class(es) of {self.data} and two are told apart; "
+                f"give {'2' if self.drawn else f'two names, such as {names}'}."
+            )
+
+    def identity(self) -> dict[str, Any]:
+        # Samples are scaled to norm 1 in any case, so that these two are one.
+        values = super().identity()
+        if values.get("preprocess") == "centred":
+            values["preprocess"] = "unit"
+        return values
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The samples of every trial; all widths of a trial see the same."""
+
+    settings: FlowSettings
+    samples: tuple[Samples, ...]
+
+
+class Flow(Study[FlowSettings, Prepared]):
+    """Train only the implicit layer of a ReLU DEQ, and check the theory's promises.
+
+    Follows f(x) = z'b/sqrt(m), z = relu(gamma A'z + phi(W'x)), with A trained on half the squared
+    error and labels -1 and 1, for several widths m. Every sample is scaled to norm 1 (after
+    --preprocess), and points on the sphere are labelled by the sign of their first coordinate.
+    Writes loss and error on training and test samples, ||gamma A||, the kernel's extreme
+    eigenvalues, the distance to the linearised path, and the promised envelope and bound.
+
+    A network that loses contraction (||gamma A|| reaches 1), or whose solve fails, stops there: the
+    exit code is 3, and everything computed is kept and written.
+    """
+
+    name = "flow"
+    settings = FlowSettings
+    version = 2
+    examples = (
+        "--data mnist --classes 0,1 --n 500 --widths 100,500,1000,2000",
+        "--data sphere --n 100 --p 50 --widths 200,400,800 --method ode --steps 50",
+        "--data mnist --classes 0,1 --n 200 --init half-normal --widths 250,500,1000",
+    )
+    quick = {"n": 200, "test_size": 200, "widths": 500, "steps": 200, "trials": 2}
+    # Measured for three kinds of processor at the size of ``--quick``: columns differ by 4e-6 of
+    # their largest value, since training magnifies rounding.
+    tolerances = {
+        "": Tolerance(1e-3, 1e-6),
+        "train_error": Tolerance(0, 0, 0, 2, "n"),
+        "test_error": Tolerance(0, 0, 0, 2, "n_test"),
+    }
+    memory_hint = "lower the largest of `widths`, `n` or `jobs`"
+
+    def prepare(self, settings: FlowSettings) -> Prepared:
+        from deqcli.flow.state import Samples
+        from deqcli.runs.seeds import stream
+
+        law = settings.law(settings.p)
+        trials = []
+        for trial in range(settings.trials):
+            streams = partial(stream, settings.seed, "data", self.name, trial)
+            halves = law.load_halves(streams, settings.n, settings.test_size)
+            (X, y), (X_test, y_test) = (_unit(data, settings.data == "sphere") for data in halves)
+            trials.append(Samples(X, y, X_test, y_test))
+        return Prepared(settings, tuple(trials))
+
+    def points(self, settings: FlowSettings) -> dict[str, tuple[Any, ...]]:
+        """Return the widest first, so that the last ones to finish are short."""
+        return {
+            _key(width, trial): (width, trial)
+            for width in sorted(settings.widths, reverse=True)
+            for trial in range(settings.trials)
+        }
+
+    def memory(self, settings: FlowSettings) -> int:
+        n, p = settings.shape
+        m, held = max(settings.widths), settings.test_size
+        # Of ode 16.2 were measured: seven stages, and what a step makes of them.
+        matrices = 17 if settings.method == "ode" else 5
+        samples = settings.trials * (n + held) * p
+        return 8 * (matrices * m * m + m * (12 * n + 4 * held) + 6 * n * n + samples) + 200_000_000
+
+    def compute(self, prepared: Prepared, width: int, trial: int) -> Arrays:
+        """Train one network, and return its rows as columns."""
+        import numpy as np
+
+        from deqcli.flow.network import draw_network
+        from deqcli.flow.training import Settings, train
+        from deqcli.runs.seeds import stream
+
+        settings, samples = prepared.settings, prepared.samples[trial]
+        network = draw_network(
+            samples.X.shape[1],
+            width,
+            stream(settings.seed, self.name, "network", width, trial),
+            gamma0=settings.gamma0,
+            init=settings.init,
+            injection=settings.injection,
+            scaling=settings.scaling,
+        )
+        training = Settings(
+            method=settings.method,
+            steps=settings.steps,
+            step=settings.step,
+            stop_loss=settings.stop_loss,
+            tolerance=settings.tolerance,
+        )
+        run = train(network, samples, training)
+        line = run.linearised
+        return {
+            **{name: np.array([getattr(row, name) for row in run.rows]) for name in _columns()},
+            "bound": np.array(line.bound if line else np.nan),
+            "rademacher": np.array(line.rademacher if line else np.nan),
+            "gamma": np.array(network.gamma),
+            "step_size": np.array(run.step_size),
+            "end": np.array(run.status),
+            "shape": np.array([*samples.X.shape, len(samples.y_test)]),
+        }
+
+    def assemble(self, prepared: Prepared, load: Load) -> Assembled:
+        """Make the table, one row a time of a run, and say of each promise whether it held."""
+        import pandas as pd
+
+        from deqcli.flow.promises import promises
+        from deqcli.flow.training import FINISHED
+
+        settings = prepared.settings
+        parts: list[pd.DataFrame] = []
+        ends: dict[Run, str] = {}
+        for width in sorted(settings.widths):
+            for trial in range(settings.trials):
+                point = load(_key(width, trial))
+                ends[width, trial] = str(point["end"])
+                columns = {name: point[name] for name in _columns()}
+                parts.append(pd.DataFrame({"width": width, "trial": trial} | columns))
+                for name in ("bound", "rademacher", "gamma", "step_size"):
+                    parts[-1][name] = float(point[name])
+                for name, value in zip(("n", "p", "n_test"), point["shape"], strict=True):
+                    parts[-1][name] = int(value)
+        table = pd.concat(parts, ignore_index=True)
+        lost = {key for key, end in ends.items() if end not in FINISHED}
+        fitted = _add_peaks(table, lost)
+        for key in ("data", "method", "init", "injection", "gamma0", "scaling"):
+            table[key] = getattr(settings, key)
+        runs = []
+        for (width, trial), end in ends.items():
+            rows = table[(table["width"] == width) & (table["trial"] == trial)]
+            known = {"width": width, "trial": trial, "end": end, "lost": (width, trial) in lost}
+            runs.append(known | promises(rows))
+        return Assembled(table, fitted | {"runs": runs})
+
+    def sentences(self, findings: Mapping[str, Any]) -> Iterable[str]:
+        yield from map(_sentence, findings["runs"])
+        if findings["slope"] is not None:
+            yield f"distance to the linearised path: slope {findings['slope']:.3f}"
+
+    def shortcomings(self, findings: Mapping[str, Any]) -> Sequence[str]:
+        return [
+            f"width {run['width']}, trial {run['trial']}: {run['end']}"
+            for run in findings["runs"]
+            if run["lost"]
+        ]
+
+    def quantities(self, settings: FlowSettings) -> Sequence[Quantity]:
+        return (
+            Quantity(
+                "train_loss", "training loss, end / start, widest",
+                partial(_end_over_start, key="train_loss"), Claim("< 1: decreases", most=1.0),
+            ),
+            Quantity(
+                "train_error", "training error at the end, widest",
+                partial(_end, key="train_error"), Claim("decreases to 0", most=0.0),
+                needs=_LENGTH,
+            ),
+            Quantity(
+                "faster", "training loss at the last common time, narrowest / widest",
+                partial(_narrow_over_wide, key="train_loss"),
+                Claim("> 1: wider is faster", least=1.0), needs=_LENGTH,
+            ),
+            Quantity(
+                "better", "test loss at the last common time, narrowest / widest",
+                partial(_narrow_over_wide, key="test_loss"),
+                Claim("> 1: wider is better", least=1.0), needs=(*_LENGTH, "test_size"),
+            ),
+            Quantity(
+                "test_error", "test error, end / start, widest",
+                partial(_end_over_start, key="test_error"), Claim("< 1: is reduced", most=1.0),
+            ),
+            Quantity(
+                "norm", "largest ‖γA(k)‖, widest", partial(_largest, key="norm"),
+                Claim("stays below 1", most=1.0), needs=_LENGTH,
+            ),
+        )  # fmt: skip
 
 
 def _key(width: int, trial: int) -> str:
     return f"width={width} trial={trial}"
 
 
-def run_point(spec: Mapping[str, Any], width: int, trial: int, data_dir: str | None) -> Arrays:
-    """Train one network, and return its rows as columns."""
-    samples = load_samples(spec, trial, data_dir)
-    network = draw_network(
-        samples.X.shape[1],
-        width,
-        stream(spec["seed"], STUDY, "network", width, trial),
-        gamma0=spec["gamma0"],
-        init=spec["init"],
-        injection=spec["injection"],
-        scaling=spec["scaling"],
-    )
-    run = train(network, samples, Settings(**{name: spec[name] for name in _SETTINGS}))
-    return {
-        **{name: np.array([getattr(row, name) for row in run.rows]) for name in _COLUMNS},
-        "bound": np.array(run.linearised.bound if run.linearised else np.nan),
-        "rademacher": np.array(run.linearised.rademacher if run.linearised else np.nan),
-        "gamma": np.array(network.gamma),
-        "step_size": np.array(run.step_size),
-        "end": np.array(run.status),
-        "shape": np.array([*samples.X.shape, len(samples.y_test)]),
-    }
+def _columns() -> tuple[str, ...]:
+    from dataclasses import fields
+
+    from deqcli.flow.training import Row
+
+    return tuple(field.name for field in fields(Row))
 
 
-def assemble(spec: Mapping[str, Any], load: Callable[[str], Arrays]) -> Assembled:
-    """Make the table, one row a time of a run, and say of each promise whether it held."""
-    parts: list[pd.DataFrame] = []
-    ends: dict[Run, str] = {}
-    for width in spec["widths"]:
-        for trial in range(spec["trials"]):
-            point = load(_key(width, trial))
-            ends[width, trial] = str(point["end"])
-            parts.append(
-                pd.DataFrame({"width": width, "trial": trial} | {k: point[k] for k in _COLUMNS})
-            )
-            for name in ("bound", "rademacher", "gamma", "step_size"):
-                parts[-1][name] = float(point[name])
-            for name, value in zip(("n", "p", "n_test"), point["shape"], strict=True):
-                parts[-1][name] = int(value)
-    table = pd.concat(parts, ignore_index=True)
-    lost = {key for key, end in ends.items() if end not in FINISHED}
-    fitted = _add_peaks(table, lost)
-    for key in ("data", "method", "init", "injection", "gamma0", "scaling"):
-        table[key] = spec[key]
-    runs = []
-    for (width, trial), end in ends.items():
-        rows = table[(table["width"] == width) & (table["trial"] == trial)]
-        known = {"width": width, "trial": trial, "end": end, "lost": (width, trial) in lost}
-        runs.append(known | promises(rows))
-    return Assembled(table, fitted | {"runs": runs})
+def _unit(data: Dataset, teacher: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    r"""Return samples scaled to norm 1, and targets -1 (first class) and 1.
+
+    Points on the sphere have no classes: their teacher is :math:`y = \mathrm{sign}(x_1)`, which by
+    symmetry stands for every half-space.
+    """
+    import numpy as np
+
+    norms = np.linalg.norm(data.X, axis=1, keepdims=True)
+    if not norms.all():
+        raise DataError(f"{data.name}: sample {int(np.argmin(norms))} is zero and has no norm 1.")
+    positive = data.X[:, 0] >= 0 if teacher else data.y == 1
+    return data.X / norms, np.where(positive, 1.0, -1.0)
 
 
 def _add_peaks(table: pd.DataFrame, lost: Collection[Run]) -> dict[str, float | None]:
@@ -237,19 +306,98 @@ def _add_peaks(table: pd.DataFrame, lost: Collection[Run]) -> dict[str, float | 
     where no run survived or no time passed, and for the slope also below two widths or where a
     peak is rounding.
     """
+    import numpy as np
+    import pandas as pd
+
+    from deqcli.studies.error_vs_n import slope
+
     keys = list(zip(table["width"], table["trial"], strict=True))
     alive = table[[key not in lost for key in keys]]
     common = float(alive.groupby(["width", "trial"])["time"].max().min())
-    found: dict[str, float | None] = {"slope": None, "window": None}
+    fitted: dict[str, float | None] = {"slope": None, "window": None}
     peaks = pd.Series(dtype=float)
     if common > 0:
-        found["window"] = common
+        fitted["window"] = common
         early = alive[alive["time"] <= common * (1 + 1e-9)]
         peaks = early.groupby(["width", "trial"])["distance_method"].max()
         means = peaks.groupby("width").mean()
         if len(means) > 1 and (peaks > _ROUNDING * np.sqrt(alive["n"].iloc[0])).all():
-            found["slope"] = slope(means.index.to_numpy(), means.to_numpy())
+            fitted["slope"] = slope(means.index.to_numpy(), means.to_numpy())
     table["peak"] = [peaks.get(key, np.nan) for key in keys]
-    for name, value in found.items():
+    for name, value in fitted.items():
         table[name] = np.nan if value is None else value
-    return found
+    return fitted
+
+
+def _sentence(run: Mapping[str, Any]) -> str:
+    head = f"width {run['width']}, trial {run['trial']}: "
+    if "steps" not in run:
+        norm = "" if run["norm_start"] is None else f", ||gamma A|| = {run['norm_start']:.3g}"
+        return f"{head}{run['end']} at the start{norm}"
+    test = ""
+    if run["test_loss"] is not None:
+        test = f"test loss {run['test_loss']:.3g}, test error {run['test_error']:.2%}, "
+    return (
+        f"{head}{run['end']} after {run['steps']} steps, training loss {run['train_loss']:.3g}, "
+        f"{test}||gamma A|| up to {run['norm_largest']:.3g}"
+    )
+
+
+def _by_trial(
+    table: pd.DataFrame, width: Callable[[Any], int], measure: Callable[[pd.DataFrame], float]
+) -> dict[Any, float]:
+    """Return a measure of each trial at one width, ``min`` or ``max`` of those there are."""
+    chosen = table[table["width"] == width(table["width"])]
+    return {trial: float(measure(rows)) for trial, rows in chosen.groupby("trial")}
+
+
+def _before_stop(run: Finished) -> pd.DataFrame:
+    """Return the rows without those at which a run was lost."""
+    return run.table[run.table["status"] == "ok"]
+
+
+def _mean(values: Mapping[Any, float]) -> Measured:
+    return mean([value for value in values.values() if not math.isnan(value)])
+
+
+def _end(run: Finished, key: str) -> Measured:
+    """Return the last value of a column, over the trials of the largest width."""
+    return _mean(_by_trial(_before_stop(run), max, lambda rows: rows[key].dropna().iloc[-1]))
+
+
+def _largest(run: Finished, key: str) -> Measured:
+    """Return the largest value of a column, the row where a run stopped included."""
+    return _mean(_by_trial(run.table, max, lambda rows: rows[key].max()))
+
+
+def _end_over_start(run: Finished, key: str) -> Measured:
+    """Return the last value of a column over its first, at the largest width."""
+
+    def ratio(rows: pd.DataFrame) -> float:
+        values = rows[key].dropna()
+        if values.iloc[0] == 0:
+            raise InputError(f"{key} is 0 at the start")
+        return float(values.iloc[-1] / values.iloc[0])
+
+    return _mean(_by_trial(_before_stop(run), max, ratio))
+
+
+def _narrow_over_wide(run: Finished, key: str) -> Measured:
+    """Return a loss of the narrowest over that of the widest, at the last time that all runs have.
+
+    Runs have steps of their own and may stop early. Between two times at which it was measured a
+    loss is taken to fall exponentially. Ratios are within a trial, whose widths share samples.
+    """
+    import numpy as np
+
+    good = _before_stop(run).dropna(subset=key)
+    common = float(good.groupby(["width", "trial"])["time"].max().min())
+
+    def at_common(rows: pd.DataFrame) -> float:
+        return float(np.exp(np.interp(common, rows["time"], np.log(rows[key]))))
+
+    narrow, wide = (_by_trial(good, width, at_common) for width in (min, max))
+    return _mean({trial: narrow[trial] / wide[trial] for trial in narrow if trial in wide})
+
+
+STUDY = Flow()

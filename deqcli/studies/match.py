@@ -1,205 +1,306 @@
-r"""The explicit twin of a DEQ on data: its activations, and both spectra over each other.
-
-ICLR Figure 2, the ICML slides' "CKs are close", HLD Figure 1 on the sphere. The points are the
-DEQ's kernel, the matched network's and, as the control, an unmatched plain network's of the same
-depth; given only ``tau0`` there is no data and there are no spectra.
-"""
+"""The shallow explicit network that equals a DEQ."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
+from deqcli.errors import InputError
+from deqcli.quantities import Finished, Measured, Quantity
+from deqcli.settings import setting, with_default
+from deqcli.shared_settings import DeqSettings, SampleSettings, kernel_setting
+from deqcli.study import Assembled, Study, Tolerance, prepared
+from deqcli.vocabulary import Kernel, Net
 
-from deqcli.activations import Activation, activation
-from deqcli.errors import InputError, silence_range_warning
-from deqcli.gaussian import check_existence
-from deqcli.kernels.explicit import explicit_kernels
-from deqcli.matching import Match, SphereMatch, match, match_sphere, plain_network
-from deqcli.runs.task import Assembled, Task
-from deqcli.spectra import count_isolated, eigenvalues, operator_distance, operator_norm
-from deqcli.studies import inputs
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
 
-Arrays = dict[str, NDArray[Any]]
-
-STUDY = "match"
-VERSION = 1
+    from deqcli.activations import Activation
+    from deqcli.matching import Match, SphereMatch
+    from deqcli.models import Model
+    from deqcli.study import Arrays, Load
 
 # The range on which activations are drawn, in units of tau0.
 _REACH, _SAMPLES = 3.5, 141
+# Single-precision networks have no part here: only a solver that stops at its tolerance.
+_SOLVED = Tolerance(1e-5, 1e-7, 1e-9)
 
 
-def resolve(
-    *,
-    act: str,
-    sigma_a2: float,
-    sigma_b2: float | None,
-    kernel: str,
-    family: str,
-    layers: str,
-    tau0: float | None,
-    seed: int,
-    data: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Return the resolved spec."""
-    chosen = activation(act)
-    sigma_b2 = 1 - sigma_a2 if sigma_b2 is None else sigma_b2
-    sphere = data["data"] == "sphere"
-    check_existence(chosen, sigma_a2, sigma_b2, papers_range=not sphere)
-    if sphere and family not in ("auto", "quadratic"):
-        raise InputError(f"--family {family}: on the sphere the twin is a quadratic layer (HLD).")
-    if sphere and layers == "2":
-        raise InputError("--layers 2: on the sphere one layer is enough (HLD Corollary 1).")
-    if sphere and tau0 is not None:
-        raise InputError("--tau0 does not matter on the sphere; leave it out.")
-    if tau0 is not None and not (math.isfinite(tau0) and tau0 > 0):
-        raise InputError(f"--tau0 {tau0:g}: tau0 must be a positive number.")
-    spec: dict[str, Any] = {
-        "act": chosen.name,
-        "sigma_a2": float(sigma_a2),
-        "sigma_b2": float(sigma_b2),
-        "kernel": kernel,
-        "family": family,
-        "layers": layers if layers == "auto" else int(layers),
-        "seed": int(seed),
-    }
-    if tau0 is not None:
-        return spec | {"data": None, "tau0": float(tau0)}
-    return spec | dict(data)
+@dataclass(frozen=True, kw_only=True)
+class MatchSettings(SampleSettings, DeqSettings):
+    """Settings of ``deqcli match``."""
 
-
-def _twin(spec: Mapping[str, Any], tau0: float | None, dimension: int) -> Match | SphereMatch:
-    with silence_range_warning():
-        if spec["data"] == "sphere":
-            # HLD's CK and NTK are those before the activation.
-            kernel = {"ck": "preactivation_ck"}.get(spec["kernel"], spec["kernel"])
-            return match_sphere(
-                spec["act"], spec["sigma_a2"], dimension, kernel, sigma_b2=spec["sigma_b2"]
-            )
-        assert tau0 is not None
-        return match(
-            spec["act"],
-            spec["sigma_a2"],
-            spec["sigma_b2"],
-            tau0,
-            kernel=spec["kernel"],
-            family=spec["family"],
-            layers=spec["layers"],
-        )
-
-
-def _networks(
-    spec: Mapping[str, Any], data_dir: str | None
-) -> tuple[inputs.Model | None, Match | SphereMatch, tuple[Activation, ...]]:
-    """Return the DEQ on its data, its twin, and the plain network of the same depth."""
-    if spec["data"] is None:
-        twin = _twin(spec, spec["tau0"], 0)
-        return None, twin, plain_network(spec["act"], len(twin.acts), spec["tau0"])
-    loaded = inputs.load(spec, STUDY, data_dir=data_dir)
-    model = inputs.model(loaded, spec["act"], spec["sigma_a2"], spec["sigma_b2"])
-    tau0 = None if loaded.statistics is None else loaded.statistics.tau0
-    twin = _twin(spec, tau0, loaded.data.X.shape[1])
-    if tau0 is None:
-        return model, twin, (activation(spec["act"]),) * len(twin.acts)
-    return model, twin, plain_network(spec["act"], len(twin.acts), tau0)
-
-
-def task(
-    spec: Mapping[str, Any], formats: tuple[str, ...] = ("png",), data_dir: str | None = None
-) -> Task:
-    """Return the study's points, ready to run."""
-    from deqcli.figures.match import draw
-
-    sources = ("matched",) if spec["data"] is None else ("deq", "matched", "plain")
-    n = 0 if spec["data"] is None else inputs.size(spec)
-    return Task(
-        study=STUDY,
-        version=VERSION,
-        spec=spec,
-        points={source: (source, data_dir) for source in sources},
-        run_point=run_point,
-        assemble=lambda load: assemble(spec, load, data_dir),
-        draw=draw,
-        formats=formats,
-        memory=5 * 8 * n * n + 150_000_000,
-        memory_hint="lower --n or --jobs",
+    act: str = with_default(DeqSettings, "act", "relu")
+    sigma_a2: float = with_default(DeqSettings, "sigma_a2", 0.2)
+    kernel: Kernel = kernel_setting(Kernel.CK)
+    family: str = setting(
+        "auto",
+        "Activations of the twin; auto: the shallowest network that matches, the papers' families "
+        "first.",
+        choices=("auto", "htanh", "lrelu", "quadratic", "cubic"),
+    )
+    layers: str = setting("auto", "Hidden layers of the twin.", choices=("1", "2", "auto"))
+    tau0: float | None = setting(
+        None, "Root of the data's mean variance, in place of data (no spectra).", above=0
+    )
+    export: str | None = setting(
+        None,
+        "Write a self-contained Python file that defines the twin.",
+        choices=("torch", "numpy"),
+        identity=False,
     )
 
-
-def run_point(spec: Mapping[str, Any], source: str, data_dir: str | None) -> Arrays:
-    """Return the spectrum of one network's kernel and its distance to the DEQ's."""
-    model, twin, plain = _networks(spec, data_dir)
-    if model is None:
-        return {"eigenvalues": np.empty(0)}
-    deq = model.kernels().compute(twin.deq_kernel)[0]
-    if source == "deq":
-        return {"eigenvalues": eigenvalues(deq), "norm": np.array(operator_norm(deq))}
-    layers: Sequence[Activation] = twin.acts if source == "matched" else plain
-    kernel = explicit_kernels(model.inputs.data.X, layers).compute(twin.twin_kernel)[0]
-    return {
-        "eigenvalues": eigenvalues(kernel),
-        "distance": np.array(operator_distance(deq, kernel)),
-    }
-
-
-def assemble(
-    spec: Mapping[str, Any], load: Callable[[str], Arrays], data_dir: str | None = None
-) -> Assembled:
-    """Make the table: eigenvalues, scalars and sampled activations, one row each."""
-    model, twin, plain = _networks(spec, data_dir)
-    tau0 = getattr(twin, "tau0", 1.0)
-    frames = [_activation_rows(spec, twin, tau0), _scalar_rows(twin)]
-    results: dict[str, Any] = {
-        "verdict": twin.reason,
-        "feasible": twin.feasible,
-        "match": _record(twin),
-        "plain": [{"name": a.name, "shift": a.shift} for a in plain],
-    }
-    if model is not None:
-        parts = {source: load(source) for source in ("deq", "matched", "plain")}
-        isolated = count_isolated(parts["deq"]["eigenvalues"][::-1])
-        norm = float(parts["deq"]["norm"])
-        results["norm"] = norm
-        for source, part in parts.items():
-            descending = part["eigenvalues"][::-1]
-            index = np.arange(descending.size)
-            distance = float(part["distance"]) if source != "deq" else 0.0
-            if source != "deq":
-                results[f"{source}_distance"] = distance
-                results[f"{source}_relative"] = distance / norm
-            frames.append(
-                pd.DataFrame(
-                    {
-                        "kind": "eigenvalue",
-                        "source": source,
-                        "name": twin.deq_kernel if source == "deq" else twin.twin_kernel,
-                        "index": index,
-                        "value": descending,
-                        "isolated": index < isolated,
-                        "distance": distance,
-                    }
-                )
+    def check(self) -> None:
+        super().check()
+        if self.data != "sphere":
+            return
+        if self.family not in ("auto", "quadratic"):
+            raise InputError(
+                f"`family` is {self.family}; on the sphere the twin is a quadratic layer (HLD)."
             )
-    table = pd.concat(frames, ignore_index=True)
-    table["act"] = spec["act"]
-    table["sigma_a2"] = spec["sigma_a2"]
-    table["data"] = spec["data"] or f"tau0 = {tau0:g}"
-    table["n"] = 0 if model is None else model.inputs.data.n_samples
-    table["feasible"] = twin.feasible
-    return Assembled(table, results)
+        if self.layers == "2":
+            raise InputError("`layers` is 2; on the sphere one layer is enough (HLD Corollary 1).")
+        if self.tau0 is not None:
+            raise InputError("`tau0` does not matter on the sphere; leave it out.")
+
+    def unused(self) -> Collection[str]:
+        if self.tau0 is None:
+            return super().unused()
+        return {"data", "n", "p", "classes", "mean_norm", "covariance", "select", "preprocess"}
+
+    def inputs(self) -> dict[str, Any]:
+        return super().inputs() if self.tau0 is None else {}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The DEQ on its samples (None if only ``tau0`` is known), its twin and a plain network."""
+
+    settings: MatchSettings
+    model: Model | None
+    twin: Match | SphereMatch
+    plain: tuple[Activation, ...]
+
+
+class MatchStudy(Study[MatchSettings, Prepared]):
+    """Design the shallow explicit network that equals a given DEQ.
+
+    Finds activations for one or two hidden layers so that the network's kernel has the same
+    four scalars as the DEQ's, says why that family and depth, and sets the two spectra over each
+    other, beside an unmatched plain network of the same depth. A request that no network of the
+    family can meet is an answer: exit code 3, with the residuals, the reason and what would work.
+    """
+
+    name = "match"
+    settings = MatchSettings
+    examples = (
+        "--act relu --sigma-a2 0.2",
+        "--act tanh --sigma-a2 0.1 --export torch",
+        "--act gelu --kernel ntk --tau0 1",
+        "--act relu --family htanh          (not feasible: exit code 3, and why)",
+        "--data sphere --act nrelu --sigma-a2 0.2 --kernel preactivation-ck --n 1000 --p 1200",
+    )
+    quick = {"n": 1000}
+    tolerances = {
+        "value": _SOLVED,
+        "name": _SOLVED,
+        "distance": Tolerance(1e-3, 1e-5, 1e-8),
+        "residual": Tolerance(0, 0, 1e-6),
+    }
+
+    def prepare(self, settings: MatchSettings) -> Prepared:
+        from deqcli.activations import activation
+        from deqcli.errors import silence_range_warning
+        from deqcli.matching import match, match_sphere, plain_network
+        from deqcli.models import deq_model
+        from deqcli.runs.seeds import stream
+
+        deq = settings.act, settings.sigma_a2, settings.sigma_b2
+        layers = settings.layers if settings.layers == "auto" else int(settings.layers)
+        model, tau0 = None, settings.tau0
+        if tau0 is None:
+            streams = partial(stream, settings.seed, "data", self.name)
+            inputs = settings.law(settings.p).load(streams, settings.n)
+            model = deq_model(inputs, *deq)
+            if inputs.statistics is not None:
+                tau0 = inputs.statistics.tau0
+        with silence_range_warning():
+            if tau0 is None:
+                assert model is not None
+                act, sigma_a2, sigma_b2 = deq
+                dimension = model.X.shape[1]
+                sphere_twin = match_sphere(
+                    act, sigma_a2, dimension, settings.kernel, sigma_b2=sigma_b2
+                )
+                plain = (activation(act),) * len(sphere_twin.acts)
+                return Prepared(settings, model, sphere_twin, plain)
+            twin = match(*deq, tau0, kernel=settings.kernel, family=settings.family, layers=layers)
+        return Prepared(settings, model, twin, plain_network(settings.act, len(twin.acts), tau0))
+
+    def points(self, settings: MatchSettings) -> dict[str, tuple[Any, ...]]:
+        """Return one point a network; without data there is no kernel to compute."""
+        return {} if settings.tau0 is not None else {net.value: (net,) for net in Net}
+
+    def memory(self, settings: MatchSettings) -> int:
+        n = 0 if settings.tau0 is not None else settings.shape[0]
+        return 5 * 8 * n * n + 150_000_000
+
+    def compute(self, prepared: Prepared, net: Net) -> Arrays:
+        from deqcli.kernels.explicit import explicit_kernels
+        from deqcli.spectra import eigenvalues
+
+        model, twin = prepared.model, prepared.twin
+        assert model is not None
+        if net == Net.DEQ:
+            (kernel,) = model.kernel(twin.deq_kernel)
+        else:
+            layers = twin.acts if net == Net.MATCHED else prepared.plain
+            (kernel,) = explicit_kernels(model.X, layers).compute(twin.twin_kernel)
+        return {"eigenvalues": eigenvalues(kernel), "kernel": kernel}
+
+    def assemble(self, prepared: Prepared, load: Load) -> Assembled:
+        """Make the table: eigenvalues, scalars and sampled activations, one row each."""
+        import pandas as pd
+
+        settings, model, twin = prepared.settings, prepared.model, prepared.twin
+        tau0 = getattr(twin, "tau0", 1.0)
+        frames = [_activation_rows(settings, twin, tau0), _scalar_rows(twin)]
+        findings: dict[str, Any] = {
+            "verdict": twin.reason,
+            "feasible": twin.feasible,
+            "match": twin.as_record(),
+            "plain": [{"name": act.name, "shift": act.shift} for act in prepared.plain],
+        }
+        if model is not None:
+            spectra, distances = _compare(load)
+            findings |= distances
+            frames += _eigenvalue_rows(twin, spectra, distances)
+        table = pd.concat(frames, ignore_index=True)
+        table["act"] = _deq_activation(settings).name
+        table["sigma_a2"] = settings.sigma_a2
+        table["data"] = settings.data if model is not None else f"tau0 = {tau0:g}"
+        table["n"] = 0 if model is None else model.inputs.data.n_samples
+        table["feasible"] = twin.feasible
+        return Assembled(table, findings)
+
+    def sentences(self, findings: Mapping[str, Any]) -> Iterable[str]:
+        record = findings["match"]
+        yield findings["verdict"]
+        for number, layer in enumerate(record["activations"], start=1):
+            yield f"  layer {number}: {layer['name']}, shift {layer['shift']!r}"
+        for name, value in record["target"].items():
+            yield (
+                f"  {name}: DEQ {value:.10g}, twin {record['achieved'][name]:.10g} "
+                f"(relative residual {record['residuals'][name]:.1e})"
+            )
+        if slope := record.get("diagonal_slope"):
+            yield (
+                f"  diagonal slope: DEQ {slope['target']:.6g}, twin {slope['achieved']:.6g} "
+                f"(mismatch {slope['mismatch']:.1e})"
+            )
+        for net in (Net.MATCHED, Net.PLAIN):
+            if f"{net}_distance" in findings:
+                yield (
+                    f"  {net} network: distance {findings[f'{net}_distance']:.4g} "
+                    f"({findings[f'{net}_relative']:.2g} of the DEQ's norm {findings['norm']:.4g})"
+                )
+
+    def shortcomings(self, findings: Mapping[str, Any]) -> Sequence[str]:
+        return () if findings["feasible"] else ("no exact match; the nearest network is shown",)
+
+    def quantities(self, settings: MatchSettings) -> Sequence[Quantity]:
+        deq, twin = settings.kernel.letter, "Σ" if settings.kernel.explicit == Kernel.CK else "Θ̃"
+        difference = f"‖{deq} − {twin}‖"
+        return tuple(
+            Quantity(key, name, partial(_finding, key=key), needs=needs)
+            for key, name, needs in (
+                ("matched_distance", f"{difference}, twin", ("n", "p")),
+                ("matched_relative", f"{difference}/‖{deq}‖, twin", ()),
+                ("plain_relative", f"{difference}/‖{deq}‖, plain network", ()),
+            )
+        )
+
+    def reseeded(self, settings: MatchSettings, seed: int) -> MatchSettings | None:
+        return replace(settings, seed=seed) if settings.drawn and settings.tau0 is None else None
+
+    def exports(self, settings: MatchSettings) -> Mapping[str, str]:
+        if settings.export is None:
+            return {}
+        from deqcli.matching import export
+
+        twin = prepared(self.name, settings).twin
+        if not twin.feasible:
+            return {}
+        return {f"-{settings.export}.py": export(twin, settings.export)}
+
+
+def _finding(run: Finished, key: str) -> Measured:
+    return Measured(run.findings[key])
+
+
+def _deq_activation(settings: MatchSettings) -> Activation:
+    from deqcli.activations import activation
+
+    return activation(settings.act)
+
+
+def _compare(load: Load) -> tuple[dict[Net, NDArray[np.float64]], dict[str, float]]:
+    """Return the spectra of the three networks, and the distances of two to the DEQ."""
+    from deqcli.spectra import operator_distance, operator_norm
+
+    deq = load(Net.DEQ.value)
+    norm = operator_norm(deq["kernel"])
+    spectra, distances = {Net.DEQ: deq["eigenvalues"]}, {"norm": norm}
+    for net in (Net.MATCHED, Net.PLAIN):
+        other = load(net.value)
+        spectra[net] = other["eigenvalues"]
+        distance = operator_distance(deq["kernel"], other["kernel"])
+        distances |= {f"{net}_distance": distance, f"{net}_relative": distance / norm}
+    return spectra, distances
+
+
+def _eigenvalue_rows(
+    twin: Match | SphereMatch,
+    spectra: Mapping[Net, NDArray[np.float64]],
+    distances: Mapping[str, float],
+) -> list[pd.DataFrame]:
+    import numpy as np
+    import pandas as pd
+
+    from deqcli.spectra import count_isolated
+
+    isolated = count_isolated(spectra[Net.DEQ][::-1])
+    index = np.arange(spectra[Net.DEQ].size)
+    return [
+        pd.DataFrame(
+            {
+                "kind": "eigenvalue",
+                "source": net.value,
+                "name": (twin.deq_kernel if net == Net.DEQ else twin.twin_kernel).value,
+                "index": index,
+                "value": spectrum[::-1],
+                "isolated": index < isolated,
+                "distance": distances.get(f"{net}_distance", 0.0),
+            }
+        )
+        for net, spectrum in spectra.items()
+    ]
 
 
 def _activation_rows(
-    spec: Mapping[str, Any], twin: Match | SphereMatch, tau0: float
+    settings: MatchSettings, twin: Match | SphereMatch, tau0: float
 ) -> pd.DataFrame:
+    import numpy as np
+    import pandas as pd
+
     x = np.linspace(-_REACH * tau0, _REACH * tau0, _SAMPLES)
-    deq = activation(spec["act"])
-    if isinstance(twin, Match) and twin.deq is not None:
-        deq = deq.shifted(twin.deq.shift)
+    deq = _deq_activation(settings)
+    if scalars := getattr(twin, "deq", None):
+        deq = deq.shifted(scalars.shift)
     curves = [("deq", "phi", deq)]
     curves += [("matched", f"sigma_{k + 1}", act) for k, act in enumerate(twin.acts)]
     return pd.concat(
@@ -214,40 +315,22 @@ def _activation_rows(
     )  # fmt: skip
 
 
-def _record(twin: Match | SphereMatch) -> dict[str, Any]:
-    if isinstance(twin, Match):
-        return twin.as_record()
-    return {
-        "feasible": twin.feasible,
-        "kernel": twin.kernel,
-        "family": twin.family,
-        "layers": len(twin.acts),
-        "activations": [{"name": act.name, "shift": act.shift} for act in twin.acts],
-        "target": twin.target,
-        "achieved": twin.achieved,
-        "residuals": twin.residuals,
-    }
-
-
 def _scalar_rows(twin: Match | SphereMatch) -> pd.DataFrame:
-    rows = []
+    import pandas as pd
+
+    rows: list[dict[str, Any]] = []
     for name, value in twin.target.items():
         rows.append({"kind": "scalar", "source": "deq", "name": name, "value": value})
         rows.append(
             {"kind": "scalar", "source": "matched", "name": name, "value": twin.achieved[name],
              "residual": twin.residuals[name]}
         )  # fmt: skip
-    if isinstance(twin, Match):
-        fifth = {"deq": twin.fifth.target, "matched": twin.fifth.achieved}
-        for source, value in fifth.items():
-            rows.append(
-                {"kind": "scalar", "source": source, "name": "diagonal_slope", "value": value}
-            )
+    if slope := getattr(twin, "diagonal_slope", None):
+        rows += [
+            {"kind": "scalar", "source": source, "name": "diagonal_slope", "value": value}
+            for source, value in (("deq", slope.target), ("matched", slope.achieved))
+        ]
     return pd.DataFrame(rows)
 
 
-def export_source(spec: Mapping[str, Any], target: str, data_dir: str | None = None) -> str:
-    """Return a self-contained Python file that defines the twin, for numpy or torch."""
-    from deqcli.matching import export
-
-    return export(_networks(spec, data_dir)[1], target)
+STUDY = MatchStudy()

@@ -1,298 +1,343 @@
-r"""The spectrum of a DEQ's kernel three ways: Monte Carlo, exact, and its closed-form equivalent.
-
-The papers' Figure 1 (ICLR): the eigenvalues of the kernel, averaged over 400 random (A, B), lie on
-those of the equivalent matrix. Points are chunks of realizations and the two closed routes.
-"""
+"""Eigenvalues of a DEQ's kernel and of its equivalent."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
+from deqcli.quantities import Finished, Measured, Quantity
+from deqcli.settings import setting
+from deqcli.shared_settings import (
+    DeqSettings,
+    MonteCarloSettings,
+    SampleSettings,
+    kernel_setting,
+)
+from deqcli.study import Assembled, Study, Tolerance
+from deqcli.vocabulary import Estimator, Kernel
 
-from deqcli.errors import InputError
-from deqcli.gaussian import check_existence
-from deqcli.kernels.implicit import kernel_name
-from deqcli.monte_carlo import Accumulation, Ensemble, accumulate
-from deqcli.runs.seeds import stream
-from deqcli.runs.task import Assembled, Task
-from deqcli.spectra import count_isolated, eigenvalues, operator_distance, operator_norm
-from deqcli.studies import inputs
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Arrays = dict[str, NDArray[Any]]
-
-STUDY = "spectrum"
-VERSION = 1
-ESTIMATORS = ("mc", "exact")
+    from deqcli.equivalents import Equivalent
+    from deqcli.models import Model
+    from deqcli.monte_carlo import Ensemble
+    from deqcli.study import Arrays, Load
 
 # A chunk is what a kill can cost; large kernels make fewer and larger parts to spare the disk.
 _CHUNK, _LARGE_N, _LARGE_PARTS = 20, 2000, 8
 
 
-def resolve(
-    *,
-    act: str,
-    sigma_a2: float,
-    sigma_b2: float | None,
-    kernel: str,
-    estimators: tuple[str, ...],
-    realizations: int,
-    width: int,
-    weights: str,
-    solver: str,
-    tolerance: float,
-    seed: int,
-    save_kernels: bool,
-    data: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Return the resolved spec; everything that decides the numbers, and nothing else."""
-    from deqcli.activations import activation
+@dataclass(frozen=True, kw_only=True)
+class SpectrumSettings(MonteCarloSettings, SampleSettings, DeqSettings):
+    """Settings of ``deqcli spectrum``."""
 
-    chosen = activation(act)
-    sigma_b2 = 1 - sigma_a2 if sigma_b2 is None else sigma_b2
-    check_existence(chosen, sigma_a2, sigma_b2, papers_range=data["data"] != "sphere")
-    for name in estimators:
-        if name not in ESTIMATORS:
-            raise InputError(f"--estimator has {name!r}; give some of {', '.join(ESTIMATORS)}.")
-    if not estimators:
-        raise InputError(f"--estimator is empty; give some of {', '.join(ESTIMATORS)}.")
-    spec: dict[str, Any] = {
-        **data,
-        "act": chosen.name,
-        "sigma_a2": float(sigma_a2),
-        "sigma_b2": float(sigma_b2),
-        "kernel": kernel_name(kernel),
-        "estimators": [name for name in ESTIMATORS if name in estimators],
-        "seed": int(seed),
-        "save_kernels": bool(save_kernels),
+    kernel: Kernel = kernel_setting(Kernel.PREACTIVATION_CK)
+    estimator: tuple[Estimator, ...] = setting(
+        (Estimator.MONTE_CARLO, Estimator.EXACT),
+        "What to set beside the equivalent: averages over random networks, the exact kernel.",
+    )
+    save_kernels: bool = setting(False, "Write the matrices too (.npz).")
+
+    def unused(self) -> Collection[str]:
+        averaged = Estimator.MONTE_CARLO in self.estimator
+        return {*super().unused(), *(() if averaged else self.MONTE_CARLO)}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The DEQ on its samples, and the closed-form matrix that its kernel is compared with."""
+
+    settings: SpectrumSettings
+    model: Model
+    closed: Equivalent
+
+
+class Spectrum(Study[SpectrumSettings, Prepared]):
+    """Eigenvalues of a DEQ's kernel and of its closed-form equivalent.
+
+    Draws three spectra: the kernel averaged over random networks of finite width (blue), the
+    exact kernel of infinite width, and the equivalent matrix (red), with the operator-norm
+    distances between them. Writes a CSV of all eigenvalues, a figure, and a JSON with settings,
+    versions, solver statistics and distances.
+    """
+
+    name = "spectrum"
+    settings = SpectrumSettings
+    examples = (
+        "--act tanh --sigma-a2 0.1",
+        "--act arctan --sigma-a2 0.1 --name iclr-figure-1-left",
+        "--act relu --kernel ntk --estimator exact --n 2000 --p 1500",
+        "--data mnist --classes 6,8 --n 6000 --estimator exact",
+        "--act tanh --weights rademacher --realizations 100 --format png,pdf",
+    )
+    quick = {"n": 1000, "realizations": 40}
+    # Networks are solved in single precision.
+    tolerances = {
+        "eigenvalue": Tolerance(1e-5, 1e-6),
+        "distance": Tolerance(1e-3, 1e-5),
+        "norm": Tolerance(1e-5),
     }
-    if "mc" in estimators:
-        if realizations < 1:
-            raise InputError(f"--realizations must be at least 1, not {realizations}.")
-        spec |= {
-            "realizations": int(realizations),
-            "width": int(width),
-            "weights": weights,
-            "solver": solver,
-            "tolerance": float(tolerance),
+    memory_hint = "lower `n`, `width` or `jobs`"
+
+    def prepare(self, settings: SpectrumSettings) -> Prepared:
+        from deqcli.models import deq_model
+        from deqcli.runs.seeds import stream
+
+        streams = partial(stream, settings.seed, "data", self.name)
+        inputs = settings.law(settings.p).load(streams, settings.n)
+        model = deq_model(inputs, settings.act, settings.sigma_a2, settings.sigma_b2)
+        return Prepared(settings, model, model.equivalent(settings.kernel))
+
+    def points(self, settings: SpectrumSettings) -> dict[str, tuple[Any, ...]]:
+        """The two closed routes, and chunks of realizations."""
+        points: dict[str, tuple[Any, ...]] = {"equivalent": ("equivalent",)}
+        if Estimator.EXACT in settings.estimator:
+            points["exact"] = ("exact",)
+        for start, stop in _chunks(settings):
+            points[_chunk_key(start, stop)] = ("realizations", start, stop)
+        return points
+
+    def memory(self, settings: SpectrumSettings) -> int:
+        n, p = settings.shape
+        width = settings.width if Estimator.MONTE_CARLO in settings.estimator else 0
+        return 6 * 8 * n * n + 4 * width * (3 * width + 6 * n + 2 * p) + 150_000_000
+
+    def compute(self, prepared: Prepared, kind: str, start: int = 0, stop: int = 0) -> Arrays:
+        from deqcli.monte_carlo import accumulate
+        from deqcli.runs.seeds import stream
+        from deqcli.spectra import eigenvalues
+
+        settings, model = prepared.settings, prepared.model
+        if kind == "equivalent":
+            return {"eigenvalues": prepared.closed.eigenvalues()}
+        if kind == "exact":
+            (kernel,) = model.kernel(settings.kernel)
+            return {"eigenvalues": eigenvalues(kernel), "kernel": kernel}
+        total = accumulate(
+            model.X,
+            _ensemble(settings, model),
+            range(start, stop),
+            partial(stream, settings.seed, self.name, "realization"),
+        )
+        solves = [
+            [solve for solve in (record.forward, record.adjoint) if solve is not None]
+            for record in total.records
+        ]
+        return _columns(
+            sum=total.sums[settings.kernel],
+            converged=[record.converged for record in total.records],
+            iterations=[max(solve.iterations for solve in each) for each in solves],
+            residual=[max(solve.residual for solve in each) for each in solves],
+            status=[
+                next((str(s.status) for s in each if not s.converged), "converged")
+                for each in solves
+            ],
+        )
+
+    def assemble(self, prepared: Prepared, load: Load) -> Assembled:
+        import pandas as pd
+
+        from deqcli.spectra import count_isolated, eigenvalues, operator_distance
+
+        settings, model = prepared.settings, prepared.model
+        kernels: dict[str, NDArray[np.float64]] = {}
+        spectra = {"equivalent": load("equivalent")["eigenvalues"]}
+        findings: dict[str, Any] = {"details": dict(model.inputs.data.details)}
+        if Estimator.EXACT in settings.estimator:
+            exact = load("exact")
+            spectra["exact"], kernels["exact"] = exact["eigenvalues"], exact["kernel"]
+        if Estimator.MONTE_CARLO in settings.estimator:
+            average, findings["monte_carlo"] = _average(settings, load)
+            if "exact" in kernels:
+                distance = operator_distance(average, kernels["exact"])
+                findings["monte_carlo"]["distance_to_exact"] = distance
+            spectra["monte-carlo"], kernels["monte-carlo"] = eigenvalues(average), average
+        distances = {
+            source: _distance(settings, kernels[source], prepared.closed)
+            for source in sorted(kernels)
         }
-        _ensemble(spec, inputs.model(_no_inputs(), chosen.name, sigma_a2, sigma_b2))
-    return spec
+        findings["distances"] = distances
+        # Decided on the equivalent: it is what tells how many the theory expects.
+        findings["isolated"] = count_isolated(spectra["equivalent"][::-1])
+        if model.scalars is not None:
+            findings["scalars"] = {
+                key: value for key, value in vars(model.scalars).items() if key != "activation"
+            }
+        rows = [
+            _rows(settings, model, source, spectra[source], distances.get(source), findings)
+            for source in sorted(spectra)
+        ]
+        arrays = None
+        if settings.save_kernels:
+            data = {"X": model.X, "y": model.inputs.data.y, "equivalent": prepared.closed.dense()}
+            arrays = {**{name.replace("-", "_"): k for name, k in kernels.items()}, **data}
+        return Assembled(pd.concat(rows, ignore_index=True), findings, arrays)
+
+    def sentences(self, findings: Mapping[str, Any]) -> Iterable[str]:
+        for source, values in findings["distances"].items():
+            yield (
+                f"{source}: distance to the equivalent {values['distance']:.4g} "
+                f"({values['relative']:.2g} of the norm {values['norm']:.4g})"
+            )
+
+    def shortcomings(self, findings: Mapping[str, Any]) -> Sequence[str]:
+        averages = findings.get("monte_carlo", {})
+        lost = averages.get("not_converged", {})
+        if not lost:
+            return ()
+        total = averages["realizations"]
+        return (f"{len(lost)} of {total} realizations did not converge and were left out",)
+
+    def quantities(self, settings: SpectrumSettings) -> Sequence[Quantity]:
+        letter = settings.kernel.letter
+        exact = partial(_measured_distance, source="exact")
+        size = ("n", "p")
+        return (
+            Quantity(
+                "averaged",
+                f"‖{letter} − {letter}̄‖, averaged over random networks",
+                partial(_measured_distance, source="monte-carlo"),
+                needs=(*size, "realizations"),
+                # What the data's fluctuation does shows in the exact kernel, in a second.
+                over_seeds=exact,
+            ),
+            Quantity("exact", f"‖{letter} − {letter}̄‖, exact kernel", exact, needs=size),
+        )
+
+    def reseeded(self, settings: SpectrumSettings, seed: int) -> SpectrumSettings | None:
+        """The exact kernel shows what another draw changes."""
+        if not settings.drawn:
+            return None
+        return replace(settings, seed=seed, estimator=(Estimator.EXACT,))
 
 
-def _no_inputs() -> inputs.Inputs:
-    from deqcli.data.dataset import Dataset
-
-    return inputs.Inputs(Dataset(np.zeros((2, 1)), np.zeros(2, dtype=np.int64), "none"), None)
+def _measured_distance(run: Finished, source: str) -> Measured:
+    return Measured(run.findings["distances"][source]["distance"])
 
 
-def _ensemble(spec: Mapping[str, Any], model: inputs.Model) -> Ensemble:
+def _columns(**values: Any) -> Arrays:
+    import numpy as np
+
+    return {name: np.asarray(value) for name, value in values.items()}
+
+
+def _chunks(settings: SpectrumSettings) -> list[tuple[int, int]]:
+    total = settings.realizations if Estimator.MONTE_CARLO in settings.estimator else 0
+    large = settings.shape[0] > _LARGE_N
+    size = max(_CHUNK, -(-total // _LARGE_PARTS)) if large else _CHUNK
+    return [(start, min(start + size, total)) for start in range(0, total, size)]
+
+
+def _chunk_key(start: int, stop: int) -> str:
+    return f"realizations {start:05d}-{stop:05d}"
+
+
+def _ensemble(settings: SpectrumSettings, model: Model) -> Ensemble:
+    from deqcli.monte_carlo import Ensemble
+
     return Ensemble(
         model.act,
         model.sigma_a2,
         model.sigma_b2,
-        width=spec["width"],
-        weights=spec["weights"],
-        kernels=(spec["kernel"],),
-        solver=spec["solver"],
-        tolerance=spec["tolerance"],
+        width=settings.width,
+        weights=settings.weights,
+        kernels=(settings.kernel,),
+        solver=settings.solver,
+        tolerance=settings.tolerance,
     )
 
 
-def _model(spec: Mapping[str, Any], data_dir: str | None) -> inputs.Model:
-    loaded = inputs.load(spec, STUDY, data_dir=data_dir)
-    return inputs.model(loaded, spec["act"], spec["sigma_a2"], spec["sigma_b2"])
+def _average(settings: SpectrumSettings, load: Load) -> tuple[NDArray[np.float64], dict[str, Any]]:
+    """Return the kernel averaged over the realizations that converged, and how they did."""
+    import numpy as np
 
+    from deqcli.errors import InputError
 
-def task(
-    spec: Mapping[str, Any], formats: tuple[str, ...] = ("png",), data_dir: str | None = None
-) -> Task:
-    """Return the study's points, ready to run."""
-    from deqcli.figures.spectrum import draw
-
-    points: dict[str, tuple[Any, ...]] = {"equivalent": ("equivalent", 0, 0, data_dir)}
-    if "exact" in spec["estimators"]:
-        points["exact"] = ("exact", 0, 0, data_dir)
-    for start, stop in _chunks(spec):
-        points[f"realizations {start:05d}-{stop:05d}"] = ("realizations", start, stop, data_dir)
-    n = inputs.size(spec)
-    width, p = spec.get("width", 0), spec.get("p") or 0
-    return Task(
-        study=STUDY,
-        version=VERSION,
-        spec=spec,
-        points=points,
-        run_point=run_point,
-        assemble=lambda load: assemble(spec, load, data_dir),
-        draw=draw,
-        formats=formats,
-        memory=6 * 8 * n * n + 4 * width * (3 * width + 6 * n + 2 * p) + 150_000_000,
-        memory_hint="lower --n, --width or --jobs",
-    )
-
-
-def _chunks(spec: Mapping[str, Any]) -> list[tuple[int, int]]:
-    total = spec.get("realizations", 0)
-    size = _CHUNK if inputs.size(spec) <= _LARGE_N else max(_CHUNK, -(-total // _LARGE_PARTS))
-    return [(start, min(start + size, total)) for start in range(0, total, size)]
-
-
-def run_point(
-    spec: Mapping[str, Any], kind: str, start: int, stop: int, data_dir: str | None
-) -> Arrays:
-    """Compute one point: a chunk of realizations, the exact kernel, or the equivalent."""
-    model = _model(spec, data_dir)
-    if kind == "equivalent":
-        return {"eigenvalues": model.equivalent(spec["kernel"]).eigenvalues()}
-    if kind == "exact":
-        kernel = model.kernels().compute(spec["kernel"])[0]
-        return _compare(kernel, model.equivalent(spec["kernel"]))
-    total = accumulate(
-        model.inputs.data.X,
-        _ensemble(spec, model),
-        range(start, stop),
-        lambda index: stream(spec["seed"], STUDY, "realization", index),
-    )
-    return {"sum": total.sums[spec["kernel"]], **_records(total)}
-
-
-def _compare(kernel: Array, closed: Any) -> Arrays:
-    return {
-        "eigenvalues": eigenvalues(kernel),
-        "distance": np.array(operator_distance(kernel, closed)),
-        "norm": np.array(operator_norm(kernel)),
-    }
-
-
-def _records(total: Accumulation) -> Arrays:
-    solves = [
-        [record.forward, *([record.adjoint] if record.adjoint else [])] for record in total.records
-    ]
-    return {
-        "converged": np.array([record.converged for record in total.records]),
-        "iterations": np.array([max(s.iterations for s in each) for each in solves]),
-        "residual": np.array([max(s.residual for s in each) for each in solves]),
-        "status": np.array(
-            [next((str(s.status) for s in each if not s.converged), "converged") for each in solves]
-        ),
-    }
-
-
-def assemble(
-    spec: Mapping[str, Any], load: Callable[[str], Arrays], data_dir: str | None = None
-) -> Assembled:
-    """Make the table of eigenvalues, and the distances and solver statistics for provenance."""
-    model = _model(spec, data_dir)
-    closed = model.equivalent(spec["kernel"])
-    found: dict[str, Arrays] = {"equivalent": load("equivalent")}
-    results: dict[str, Any] = {"details": dict(model.inputs.data.details)}
-    arrays: dict[str, NDArray[Any]] = {}
-    exact = None
-    if "exact" in spec["estimators"]:
-        found["exact"] = load("exact")
-        exact = model.kernels().compute(spec["kernel"])[0]
-    if "mc" in spec["estimators"]:
-        average, results["monte_carlo"] = _average(spec, load)
-        found["monte-carlo"] = _compare(average, closed)
-        if exact is not None:
-            results["monte_carlo"]["distance_to_exact"] = operator_distance(average, exact)
-        arrays["monte_carlo"] = average
-    if spec["save_kernels"]:
-        arrays |= {"equivalent": closed.dense(), "X": model.inputs.data.X, "y": model.inputs.data.y}
-        arrays |= {"exact": exact} if exact is not None else {}
-    isolated = count_isolated(found["equivalent"]["eigenvalues"][::-1])
-    table = pd.concat(
-        [_rows(spec, model, name, found[name], isolated) for name in sorted(found)],
-        ignore_index=True,
-    )
-    results["distances"] = _distances(spec, found)
-    results["isolated"] = isolated
-    if model.scalars is not None:
-        results["scalars"] = {
-            key: value for key, value in vars(model.scalars).items() if key != "activation"
-        }
-    return Assembled(table, results, arrays if spec["save_kernels"] else None)
-
-
-def _average(
-    spec: Mapping[str, Any], load: Callable[[str], Arrays]
-) -> tuple[Array, dict[str, Any]]:
-    total: Array | None = None
-    parts: dict[str, list[NDArray[Any]]] = {}
-    for start, stop in _chunks(spec):
-        part = load(f"realizations {start:05d}-{stop:05d}")
+    total: NDArray[np.float64] | None = None
+    columns: dict[str, list[NDArray[Any]]] = {}
+    for start, stop in _chunks(settings):
+        part = load(_chunk_key(start, stop))
         total = part["sum"] if total is None else total + part["sum"]
         for key in ("converged", "iterations", "residual", "status"):
-            parts.setdefault(key, []).append(part[key])
-    joined = {key: np.concatenate(values) for key, values in parts.items()}
+            columns.setdefault(key, []).append(part[key])
+    solves = {key: np.concatenate(values) for key, values in columns.items()}
     assert total is not None
-    good = joined["converged"]
+    good = solves["converged"]
     if not good.any():
         raise InputError(
-            f"none of the {good.size} realizations converged at sigma_a2 = {spec['sigma_a2']:g}; "
-            "lower --sigma-a2 or raise --width."
+            f"none of the {good.size} realizations converged at `sigma_a2` {settings.sigma_a2:g}; "
+            "lower it or raise `width`."
         )
     statistics = {
         "realizations": int(good.size),
         "not_converged": {
-            str(index): str(joined["status"][index]) for index in np.flatnonzero(~good)
+            str(index): str(solves["status"][index]) for index in np.flatnonzero(~good)
         },
-        "iterations_mean": float(joined["iterations"][good].mean()),
-        "iterations_max": int(joined["iterations"].max()),
-        "residual_max": float(joined["residual"][good].max()),
-        "tolerance": spec["tolerance"],
-        "solver": spec["solver"],
+        "iterations_mean": float(solves["iterations"][good].mean()),
+        "iterations_max": int(solves["iterations"].max()),
+        "residual_max": float(solves["residual"][good].max()),
+        "tolerance": settings.tolerance,
+        "solver": settings.solver,
     }
     return total / good.sum(), statistics
 
 
-def _distances(spec: Mapping[str, Any], found: Mapping[str, Arrays]) -> dict[str, Any]:
-    r"""Return operator-norm distances to the equivalent.
+def _distance(
+    settings: SpectrumSettings, kernel: NDArray[np.float64], closed: Equivalent
+) -> dict[str, float]:
+    r"""Return the operator-norm distance of a kernel to its equivalent.
 
     A pre-activation kernel and its equivalent differ by :math:`\sigma_a^2` times what the
     network's differ by, so one distance gives both.
     """
-    factor = spec["sigma_a2"]
-    preactivation = spec["kernel"].startswith("preactivation")
-    distances: dict[str, Any] = {}
-    for name, values in found.items():
-        if "distance" not in values:
-            continue
-        distance = float(values["distance"])
-        other = distance / factor if preactivation else distance * factor
-        distances[name.replace("-", "_")] = {
-            "distance": distance,
-            "norm": float(values["norm"]),
-            "relative": distance / float(values["norm"]),
-            ("network_kernel" if preactivation else "preactivation_kernel"): other,
-        }
+    from deqcli.spectra import operator_distance, operator_norm
+
+    distance, norm = operator_distance(kernel, closed), operator_norm(kernel)
+    distances = {"distance": distance, "norm": norm, "relative": distance / norm}
+    if not settings.kernel.before_activation:
+        distances["preactivation_kernel"] = distance * settings.sigma_a2
+    elif settings.sigma_a2 > 0:
+        distances["network_kernel"] = distance / settings.sigma_a2
     return distances
 
 
 def _rows(
-    spec: Mapping[str, Any], model: inputs.Model, source: str, values: Arrays, isolated: int
+    settings: SpectrumSettings,
+    model: Model,
+    source: str,
+    spectrum: NDArray[np.float64],
+    distance: Mapping[str, float] | None,
+    findings: Mapping[str, Any],
 ) -> pd.DataFrame:
-    descending = values["eigenvalues"][::-1]
+    import numpy as np
+    import pandas as pd
+
+    descending = spectrum[::-1]
     index = np.arange(descending.size)
+    averaged = source == "monte-carlo"
     return pd.DataFrame(
         {
             "source": source,
             "index": index,
             "eigenvalue": descending,
-            "isolated": index < isolated,
-            "distance": float(values["distance"]) if "distance" in values else 0.0,
-            "norm": float(values["norm"]) if "norm" in values else float(np.abs(descending).max()),
-            "kernel": spec["kernel"],
-            "act": spec["act"],
-            "sigma_a2": spec["sigma_a2"],
-            "data": spec["data"],
+            "isolated": index < findings["isolated"],
+            "distance": distance["distance"] if distance else 0.0,
+            "norm": distance["norm"] if distance else float(np.abs(descending).max()),
+            "kernel": settings.kernel,
+            "act": model.act.name,
+            "sigma_a2": settings.sigma_a2,
+            "data": settings.data,
             "n": model.inputs.data.n_samples,
-            "p": model.inputs.data.X.shape[1],
-            "realizations": spec.get("realizations", 0) if source == "monte-carlo" else 0,
-            "width": spec.get("width", 0) if source == "monte-carlo" else 0,
+            "p": model.X.shape[1],
+            "realizations": settings.realizations if averaged else 0,
+            "width": settings.width if averaged else 0,
         }
     )
+
+
+STUDY = Spectrum()

@@ -15,12 +15,15 @@ Nothing else counts: no agreement by order of magnitude.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-import pandas as pd
+from deqcli.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 AGREES, DIFFERS, UNDECIDED = "agrees", "differs", "undecided"
 SILENT, CUT = "paper does not say", "not compared: smaller run"
@@ -92,49 +95,50 @@ class Claim:
         return AGREES if room >= 0 else DIFFERS
 
 
-@dataclass(frozen=True)
-class Run:
-    """A finished run: its provenance record and its table."""
-
-    record: dict[str, Any]
-    table: pd.DataFrame
+class Finished(Protocol):
+    """A finished run, as :class:`deqcli.runs.execute.Result` is one."""
 
     @property
-    def results(self) -> dict[str, Any]:
+    def table(self) -> pd.DataFrame:
+        """The CSV."""
+
+    @property
+    def findings(self) -> Mapping[str, Any]:
         """What the study recorded."""
-        found: dict[str, Any] = self.record["results"]
-        return found
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """One number of one figure.
+    """One number of a study that can be set beside a paper's.
 
     Attributes
     ----------
+    key : str
+        What the table ``figure.printed`` of a preset calls it.
     name : str
-        What it is.
+        What it is, for the summary.
     measure : callable
         Takes it from a finished run.
     paper : Printed, Claim or None
-        What the paper says.
+        What the paper says; a preset may have a printed number instead.
     note : str
         Why they may differ.
     needs : tuple of str
-        Options that must not have been cut for a comparison with the paper.
+        Settings that must not have been cut for a comparison with the paper.
     over_seeds : callable, optional
         Taken from runs of several seeds for the spread, where it is not ``measure`` itself.
     remark : callable, optional
         What is to be said of one run, after the note.
     """
 
+    key: str
     name: str
-    measure: Callable[[Run], Measured]
+    measure: Callable[[Finished], Measured]
     paper: Printed | Claim | None = None
     note: str = ""
     needs: tuple[str, ...] = ()
-    over_seeds: Callable[[Run], Measured] | None = None
-    remark: Callable[[Run], str] | None = None
+    over_seeds: Callable[[Finished], Measured] | None = None
+    remark: Callable[[Finished], str] | None = None
 
 
 def verdict(quantity: Quantity, measured: Measured, cut: tuple[str, ...] = ()) -> str:
@@ -143,12 +147,12 @@ def verdict(quantity: Quantity, measured: Measured, cut: tuple[str, ...] = ()) -
     Parameters
     ----------
     cut : tuple of str
-        Options that made the run smaller than the paper's.
+        Settings that made the run smaller than the paper's.
 
     Examples
     --------
     >>> def judge(paper, *measured):
-    ...     return verdict(Quantity("", lambda run: Measured(0.0), paper), Measured(*measured))
+    ...     return verdict(Quantity("", "", lambda run: Measured(0.0), paper), Measured(*measured))
     >>> judge(Printed("0.12"), 0.085, 0.002)
     'differs'
     >>> judge(Claim("at most -1/2", most=-0.5), -0.6, 0.02)
@@ -164,8 +168,21 @@ def verdict(quantity: Quantity, measured: Measured, cut: tuple[str, ...] = ()) -
     return paper.judge(measured)
 
 
-def standard_error(values: np.ndarray[Any, Any]) -> float | None:
+def mean(values: Sequence[float]) -> Measured:
+    """Return the mean of repetitions with its standard error, which one value does not have.
+
+    Examples
+    --------
+    >>> mean([1.0, 3.0]), mean([2.0])
+    (Measured(value=2.0, spread=1.0), Measured(value=2.0, spread=None))
+    """
+    if not len(values):
+        raise InputError("there is no value to average")
+    return Measured(statistics.fmean(values), standard_error(values))
+
+
+def standard_error(values: Sequence[float]) -> float | None:
     """Return the standard error of a mean, None below two values."""
-    if values.size < 2:
+    if len(values) < 2:
         return None
-    return float(values.std(ddof=1) / math.sqrt(values.size))
+    return statistics.stdev(values) / math.sqrt(len(values))

@@ -1,0 +1,95 @@
+"""The command of a study, made from the study itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from deqcli.cli import options
+from deqcli.settings import Settings
+from deqcli.study import Study
+
+if TYPE_CHECKING:
+    from deqcli.runs.execute import Result
+
+logger = logging.getLogger("deqcli")
+
+
+class StudyCommand(options.Command):
+    """``deqcli NAME`` for a study."""
+
+    def __init__(self, study: Study[Any, Any]) -> None:
+        self.study = study
+        self.settings: type[Settings] = study.settings
+        lines = [f"  deqcli {study.name} {example}".rstrip() for example in study.examples]
+        super().__init__(
+            study.name,
+            params=[*options.setting_options(study.settings), *options.running],
+            callback=click.pass_context(self._run),
+            help=type(study).__doc__,
+            epilog="\b\nExamples:\n" + "\n".join(lines) if lines else None,
+        )
+
+    def _run(
+        self,
+        ctx: click.Context,
+        *,
+        out: Path,
+        name: str | None,
+        formats: tuple[str, ...],
+        jobs: int | None,
+        scheduler: str | None,
+        force: bool,
+        dry_run: bool,
+        **values: Any,
+    ) -> int:
+        from deqcli.runs.execute import run
+
+        settings = self.settings(**values)
+        result = run(
+            self.study.name,
+            settings,
+            out=out,
+            name=name,
+            formats=formats,
+            jobs=jobs,
+            scheduler=scheduler,
+            force=force,
+            dry_run=dry_run,
+            progress=not quiet(ctx),
+        )
+        return show(self.study, result)
+
+
+def quiet(ctx: click.Context) -> bool:
+    """Tell whether the user asked for silence."""
+    root: Mapping[str, Any] = ctx.find_root().obj or {}
+    return bool(root.get("quiet"))
+
+
+def show(study: Study[Any, Any], result: Result) -> int:
+    """Print the paths that a run wrote, and say in words what it found; return the exit code."""
+    from deqcli.runs import memory
+
+    if result.status == "dry run":
+        click.echo(
+            f"{result.stem}: {result.points} points, {result.reused} already done, "
+            f"about {memory.format_bytes(result.memory)} of memory"
+        )
+        return 0
+    if result.status == "incomplete":
+        for failure in result.failures:
+            click.echo(f"failed: {failure.key}: {failure.message}", err=True)
+        click.echo("the finished points are kept; the same command tries the rest again", err=True)
+        return result.exit_code
+    if result.status == "already done":
+        logger.info("already done; --force starts over")
+    for path in result.paths:
+        click.echo(path)
+    for line in (*study.sentences(result.findings), *result.shortcomings):
+        click.echo(line, err=True)
+    return result.exit_code

@@ -1,0 +1,278 @@
+"""Where samples come from: a mixture, the sphere, a data set or a file, behind one interface.
+
+A :class:`Law` is cheap to make and checks what it was told; samples are drawn or read only when
+:meth:`Law.load` is called.
+"""
+
+from __future__ import annotations
+
+import abc
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deqcli.data import files, folder, images, registry
+from deqcli.data.dataset import Dataset
+from deqcli.data.mixture import GaussianMixture, sphere, toeplitz
+from deqcli.errors import InputError
+from deqcli.statistics import MixtureStatistics, estimate_statistics
+
+if TYPE_CHECKING:
+    from deqcli.shared_settings import SourceSettings
+
+Streams = Callable[..., np.random.Generator]
+"""From further names to the random stream that belongs to them."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Samples and what is known of their law.
+
+    Attributes
+    ----------
+    data : Dataset
+    statistics : MixtureStatistics or None
+        Exact for a mixture, estimated per class for real data. None on the unit sphere, whose
+        theory needs none and has activations that are not centred (HLD).
+    """
+
+    data: Dataset
+    statistics: MixtureStatistics | None
+
+
+class Law(abc.ABC):
+    """Where samples come from."""
+
+    @abc.abstractmethod
+    def check(self) -> None:
+        """Raise :class:`InputError` if no samples can come of it; reads no data."""
+
+    def identity(self) -> dict[str, Any]:
+        """Return what tells its content apart from another one of the same name."""
+        return {}
+
+    @abc.abstractmethod
+    def shape(self, n: int | None) -> tuple[int, int]:
+        """Return how many samples :meth:`load` would give, and their dimension."""
+
+    @abc.abstractmethod
+    def load(self, streams: Streams, n: int | None) -> Inputs:
+        """Draw or read ``n`` samples; None for all there are."""
+
+    @abc.abstractmethod
+    def load_halves(
+        self, streams: Streams, n: int | None, test_size: int
+    ) -> tuple[Dataset, Dataset]:
+        """Return ``n`` training samples (None: all) and test samples (0: all there are)."""
+
+    def missing(self, halves: bool) -> str:
+        """Say which files are missing, for the training half or both; empty if none is."""
+        return ""
+
+    @property
+    @abc.abstractmethod
+    def class_names(self) -> tuple[str, ...]:
+        """The classes of the samples."""
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes there are to tell apart."""
+        return len(self.class_names)
+
+
+@dataclass(frozen=True)
+class Mixture(Law):
+    """The papers' Gaussian mixture, continued to any number of classes."""
+
+    p: int
+    classes: tuple[str, ...] | None
+    mean_norm: float
+    covariance: str
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        count = int(self.classes[0]) if self.classes else 2
+        return tuple(str(number + 1) for number in range(count))
+
+    def check(self) -> None:
+        if self.classes and not (
+            len(self.classes) == 1 and self.classes[0].isdecimal() and int(self.classes[0]) > 0
+        ):
+            raise InputError(
+                f"`classes` is {','.join(self.classes)}; a mixture takes the number of its classes."
+            )
+        self._correlation()
+        GaussianMixture.papers(self.p, self.n_classes, self.mean_norm)
+
+    def _correlation(self) -> float | None:
+        """Return R of ``toeplitz:R``, None where covariances are multiples of the identity."""
+        name, _, value = self.covariance.partition(":")
+        if name in ("papers", "identity") and not value:
+            return None
+        try:
+            correlation = float(value)
+        except ValueError:
+            correlation = np.nan
+        if name != "toeplitz" or not abs(correlation) < 1:
+            raise InputError(
+                f"`covariance` is {self.covariance!r}; choose papers, identity or toeplitz:R with "
+                "|R| < 1."
+            )
+        return correlation
+
+    @functools.cached_property
+    def mixture(self) -> GaussianMixture:
+        """The mixture itself."""
+        spread = 0.0 if self.covariance == "identity" else 8.0
+        plain = GaussianMixture.papers(self.p, self.n_classes, self.mean_norm, spread)
+        correlation = self._correlation()
+        if correlation is None:
+            return plain
+        shape = toeplitz(self.p, correlation)
+        return GaussianMixture(plain.means, [scale * shape for scale in plain.covariances])
+
+    def shape(self, n: int | None) -> tuple[int, int]:
+        return n or 0, self.p
+
+    def load(self, streams: Streams, n: int | None) -> Inputs:
+        data = self.mixture.sample(n or 0, streams())
+        return Inputs(data, self.mixture.statistics(np.bincount(data.y)))
+
+    def load_halves(
+        self, streams: Streams, n: int | None, test_size: int
+    ) -> tuple[Dataset, Dataset]:
+        """The two have streams of their own."""
+        train = self.mixture.sample(n or 0, streams("train"))
+        return train, self.mixture.sample(test_size or n or 0, streams("test"))
+
+
+@dataclass(frozen=True)
+class Sphere(Law):
+    """Points drawn uniformly from the unit sphere (HLD), without classes."""
+
+    p: int
+    classes: tuple[str, ...] | None
+    class_names = ("all",)
+
+    def check(self) -> None:
+        if self.classes:
+            raise InputError(
+                f"`classes` is {','.join(self.classes)}; points on the sphere have no classes."
+            )
+
+    def shape(self, n: int | None) -> tuple[int, int]:
+        return n or 0, self.p
+
+    def load(self, streams: Streams, n: int | None) -> Inputs:
+        return Inputs(sphere(n or 0, self.p, streams()), None)
+
+    def load_halves(
+        self, streams: Streams, n: int | None, test_size: int
+    ) -> tuple[Dataset, Dataset]:
+        """The two have streams of their own."""
+        train = sphere(n or 0, self.p, streams("train"))
+        return train, sphere(test_size or n or 0, self.p, streams("test"))
+
+
+@dataclass(frozen=True)
+class RealData(Law):
+    """A registered data set, or a person's own file."""
+
+    name: str
+    classes: tuple[str, ...] | None
+    select: str
+    preprocess: str
+    data_dir: str | None
+
+    @property
+    def own_file(self) -> bool:
+        """Whether it is a person's own file."""
+        return Path(self.name).suffix.lower() in files.SUFFIXES
+
+    def check(self) -> None:
+        if self.own_file:
+            if not Path(self.name).is_file():
+                raise InputError(f"`data` is {self.name}; there is no such file.")
+        elif self.name.partition(":")[0] not in registry.names():
+            known = ", ".join(("gmm", "sphere", *registry.names()))
+            raise InputError(
+                f"`data` is {self.name!r}; choose from {known}, or give a .npz or .csv file."
+            )
+
+    def identity(self) -> dict[str, Any]:
+        if not self.own_file:
+            return {}
+        from deqcli.runs.files import sha256
+
+        return {"sha256": sha256(Path(self.name))}
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        if self.classes:
+            return self.classes
+        if self.own_file:
+            return files.read(Path(self.name))[0].classes
+        return registry.find(self.name)[0].classes
+
+    def shape(self, n: int | None) -> tuple[int, int]:
+        """An upper bound where only some classes are taken."""
+        if self.own_file:
+            samples, _ = files.read(Path(self.name))
+            return n or len(samples.X), int(samples.X.shape[1])
+        source, split = registry.find(self.name)
+        return n or source.count(split), source.features
+
+    def load(self, streams: Streams, n: int | None) -> Inputs:
+        data, _ = self._load(streams, n, None)
+        return Inputs(data, estimate_statistics(data.X, data.y))
+
+    def load_halves(
+        self, streams: Streams, n: int | None, test_size: int
+    ) -> tuple[Dataset, Dataset]:
+        """A file without a test half loses a part of it."""
+        train, test = self._load(streams, n, test_size)
+        assert test is not None
+        return train, test
+
+    def _load(
+        self, streams: Streams, n: int | None, n_test: int | None
+    ) -> tuple[Dataset, Dataset | None]:
+        return images.load(
+            self.name,
+            classes=self.classes,
+            n=n,
+            select=self.select,
+            preprocess=self.preprocess,
+            rng=streams(),
+            data_dir=self.data_dir,
+            n_test=n_test,
+        )
+
+    def missing(self, halves: bool) -> str:
+        if self.own_file:
+            return ""
+        source, split = registry.find(self.name)
+        wanted: set[registry.Split] = {split, "test"} if halves else {split}
+        try:
+            for half in sorted(wanted):
+                folder.locate(source, half, folder.data_dir(self.data_dir))
+        except InputError as error:
+            return str(error)
+        return ""
+
+
+def law_of(settings: SourceSettings, p: int | None) -> Law:
+    """Return the law that settings name; only drawn samples have a dimension to choose."""
+    if settings.data == "gmm":
+        return Mixture(p or 0, settings.classes, settings.mean_norm, settings.covariance)
+    if settings.data == "sphere":
+        return Sphere(p or 0, settings.classes)
+    if p is not None:
+        raise InputError(f"`p` is {p}; the data {settings.data!r} has its own dimension.")
+    return RealData(
+        settings.data, settings.classes, settings.select, settings.preprocess, settings.data_dir
+    )

@@ -1,0 +1,176 @@
+"""Presets: one settings file a figure of the papers, found, read, checked and cut to size.
+
+They lie in ``experiments/`` of a checkout and in ``deqcli/experiments/`` of an installed package.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from deqcli.errors import InputError
+from deqcli.settings import Settings, read_document
+from deqcli.study import Study, get
+from deqcli.vocabulary import suggestion
+
+Size = Literal["quick", "standard", "paper"]
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper whose figures are reproduced: what texts call it, its title and where it appeared."""
+
+    key: str
+    title: str
+    venue: str = ""
+
+
+@dataclass(frozen=True)
+class FigureText:
+    """What a preset says of its figure, the table ``figure`` of its file.
+
+    Attributes
+    ----------
+    title : str
+    page : int, optional
+    about : str
+        What the figure shows, and what the paper says of it.
+    open : str
+        What the paper leaves open, and what was chosen here.
+    printed, notes : mapping of str to str
+        Numbers as the paper prints them, and why ours may differ, by the key of the quantity.
+    expected : list of str
+        Ends of runs that are a finding and no failure.
+    """
+
+    title: str
+    about: str = ""
+    open: str = ""
+    page: int | None = None
+    printed: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
+    expected: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Preset:
+    """The settings of one figure.
+
+    Attributes
+    ----------
+    name : str
+        ``<paper>/<figure>``, the path of its file without the suffix.
+    study : Study
+    settings : Settings
+    figure : FigureText
+    cut : tuple of str
+        Settings that :func:`sized` made smaller than the preset has them.
+    """
+
+    name: str
+    study: Study[Any, Any]
+    settings: Settings
+    figure: FigureText
+    cut: tuple[str, ...] = ()
+
+    @property
+    def stem(self) -> str:
+        """Name of its result files."""
+        return self.name.replace("/", "-")
+
+    @property
+    def heading(self) -> str:
+        """Title and page of its figure."""
+        page = self.figure.page
+        return self.figure.title + (f", p. {page}" if page is not None else "")
+
+
+def folder() -> Path:
+    """Return the folder of the presets: the package's own, else the checkout's."""
+    for place in (_PACKAGE / "experiments", _PACKAGE.parent / "experiments"):
+        if place.is_dir():
+            return place
+    raise InputError("The presets are not installed; install deqcli again.")
+
+
+def papers() -> dict[str, Paper]:
+    """Return the papers by the folder of their presets, in the order of the report."""
+    path = folder() / "papers.toml"
+    if not path.is_file():
+        return {}
+    loaded = tomllib.loads(path.read_text(encoding="utf-8"))
+    return {name: Paper(**entry) for name, entry in loaded.items()}
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all presets, paper by paper.
+
+    Examples
+    --------
+    >>> "iclr/figure-1-left" in names()
+    True
+    """
+    root, order = folder(), list(papers())
+    paths = (path.relative_to(root).with_suffix("").as_posix() for path in root.glob("*/*.toml"))
+
+    def place(name: str) -> tuple[int, str]:
+        paper = name.partition("/")[0]
+        return (order.index(paper) if paper in order else len(order)), name
+
+    return tuple(sorted(paths, key=place))
+
+
+def load(name: str) -> Preset:
+    """Read one preset and check its values.
+
+    Raises
+    ------
+    InputError
+        If there is no such preset, or its file is wrong.
+
+    Examples
+    --------
+    >>> load("iclr/figure-1-left").settings.act
+    'arctan'
+    """
+    known = names()
+    if name not in known:
+        raise InputError(f"There is no preset {name!r}; {suggestion(name, ('all', *known))}")
+    return read(folder() / f"{name}.toml", name)
+
+
+def read(path: Path, name: str) -> Preset:
+    """Read the file of a preset; see :func:`load`."""
+    document = read_document(path)
+    if document.study is None:
+        raise InputError(f"The preset {name} names no study.")
+    study = get(document.study)
+    known = {part.name for part in fields(FigureText)}
+    for key in document.figure:
+        if key not in known:
+            raise InputError(f"The preset {name}: unknown key {key!r} of its figure.")
+    texts = {
+        key: " ".join(value.split()) if isinstance(value, str) else value
+        for key, value in {"title": name, **document.figure}.items()
+    }
+    settings = study.settings.load(document.values, f"The preset {name}")
+    return Preset(name, study, settings, FigureText(**texts))
+
+
+def sized(preset: Preset, size: Size) -> Preset:
+    """Cut a preset to a size; where n falls, the dimension p of drawn samples falls with it.
+
+    Examples
+    --------
+    >>> whole = load("iclr/figure-1-left")
+    >>> sized(whole, "quick").cut, sized(whole, "paper").cut
+    (('realizations',), ())
+    """
+    limits = {"quick": preset.study.quick, "standard": preset.study.standard, "paper": {}}[size]
+    settings, cut = preset.study.cut(preset.settings, limits)
+    return replace(preset, settings=settings, cut=cut)

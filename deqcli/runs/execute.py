@@ -1,0 +1,343 @@
+"""Run a study from its points to its files: what every door to a study goes through."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+# Loaded here, before threads are set: only libraries that are loaded can be told.
+import scipy.linalg  # noqa: F401
+
+from deqcli.errors import InputError, RunConflictError, RunError
+from deqcli.runs import files, memory, provenance
+from deqcli.runs.parallel import Failure, pinned, run_points
+from deqcli.runs.store import SUFFIXES, Store
+from deqcli.settings import Settings
+from deqcli.study import Study, get, of_settings, prepared
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+logger = logging.getLogger("deqcli")
+
+FORMATS = ("png", "pdf", "svg")
+
+Status = Literal["done", "already done", "incomplete", "dry run"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a run.
+
+    Attributes
+    ----------
+    study, stem : str
+        The study, and the name that its files share.
+    settings : Settings
+    status : {"done", "already done", "incomplete", "dry run"}
+    points, reused : int
+        All points of the study, and those that were on disk before.
+    memory : int
+        Bytes needed at most by all local processes, or by one worker of a cluster.
+    paths : tuple of Path
+        Files of the finished run: CSV, figures, ``.npz``, JSON, exports; none without ``out``.
+    failures : tuple of Failure
+        Points that have no result.
+    record : mapping
+        The provenance of a finished run, as its JSON has it.
+    """
+
+    study: str
+    stem: str
+    settings: Settings
+    status: Status
+    points: int
+    reused: int
+    memory: int
+    paths: tuple[Path, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    record: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    _table: pd.DataFrame | None = field(default=None, repr=False)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The CSV as it reads back from the disk.
+
+        Raises
+        ------
+        RunError
+            If the run did not finish; the first failure is named.
+        """
+        if self._table is None:
+            first = self.failures[0] if self.failures else None
+            reason = f"{first.key}: {first.message}" if first else self.status
+            raise RunError(f"the run {self.stem} has no table: {reason.rstrip('.')}.")
+        return self._table
+
+    @property
+    def findings(self) -> Mapping[str, Any]:
+        """What the study found, as the JSON has it; empty if the run did not finish."""
+        findings: Mapping[str, Any] = self.record.get("findings", {})
+        return findings
+
+    @property
+    def shortcomings(self) -> Sequence[str]:
+        """What of a finished run failed or is infeasible."""
+        return get(self.study).shortcomings(self.findings) if self.record else ()
+
+    @property
+    def exit_code(self) -> int:
+        """3 if points failed or are infeasible, else 0."""
+        return 3 if self.status == "incomplete" or self.shortcomings else 0
+
+    def figure(self) -> Figure:
+        """Draw the figure of the table."""
+        return get(self.study).draw(self.table)
+
+
+def run(
+    study: str | Settings,
+    settings: Settings | None = None,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+    jobs: int | None = None,
+    scheduler: str | None = None,
+    formats: Sequence[str] = ("png",),
+    force: bool = False,
+    dry_run: bool = False,
+    progress: bool = False,
+    **options: Any,
+) -> Result:
+    """Run a study: the same object, the same numbers and files as the command of that name.
+
+    Each point is on disk as soon as it is finished. Interrupted in any way, the same call goes on
+    where it stopped and writes the same bytes. Order: points, CSV, figures, ``.npz``, and last
+    the JSON that makes the result whole.
+
+    Parameters
+    ----------
+    study : str or Settings
+        Name of a study, or the settings object of one.
+    settings : Settings, optional
+        In place of ``options``.
+    out, name : path, str
+        Folder of the files and the stem of their names; by default the study and the start of its
+        hash. Without ``out`` nothing is left on the disk.
+    jobs, scheduler : int, str
+        Processes (by default as many as cores and memory allow), or the address of a Dask
+        scheduler, which then does all the work.
+    formats : sequence of str
+        Of the figure, if files are written: png, pdf, svg.
+    force, dry_run, progress : bool
+        Start over, even over the results of other settings; only say what would be done; show a
+        bar on stderr.
+    **options
+        Settings by name, such as ``act="tanh"``; the rest has its default.
+
+    Returns
+    -------
+    Result
+        ``"already done"`` returns at once; ``"incomplete"`` leaves the finished points for the
+        next call, which tries the failed ones again.
+
+    Raises
+    ------
+    RunConflictError
+        If the name belongs to other settings or another process is writing it.
+    InputError
+        For bad settings, or if the memory cannot suffice.
+    RunError
+        If a file cannot be read or written, or the workers are lost.
+
+    Examples
+    --------
+    >>> result = run("match", act="tanh", sigma_a2=0.1, tau0=1.0)
+    >>> result.status, result.findings["feasible"], sorted(set(result.table["kind"]))
+    ('done', True, ['activation', 'scalar'])
+    """
+    if settings is not None and options:
+        raise InputError("give either settings or single options, not both.")
+    if isinstance(study, Settings):
+        chosen, settings = of_settings(study), study
+    else:
+        chosen = get(study)
+    if settings is None:
+        settings = chosen.settings.load(options)
+    elif type(settings) is not chosen.settings:
+        raise InputError(f"{type(settings).__name__} is not of the study {chosen.name}.")
+    for wanted in formats:
+        if wanted not in FORMATS:
+            raise InputError(f"`format` has {wanted!r}; give some of {', '.join(FORMATS)}.")
+    running = _Run(chosen, settings, tuple(formats), jobs, scheduler, progress)
+    if out is not None:
+        return running.execute(Path(out), name, force=force, dry_run=dry_run)
+    with tempfile.TemporaryDirectory(prefix="deqcli-") as folder:
+        result = replace(running, formats=()).execute(Path(folder), name, dry_run=dry_run)
+        return replace(result, paths=())
+
+
+def fitting_jobs(study: Study[Any, Any], settings: Settings, scheduler: str | None = None) -> int:
+    """Return as many processes as cores, points and free memory allow, at least one."""
+    points, needed = len(study.points(settings)), study.memory(settings)
+    most = max(min(os.cpu_count() or 1, points), 1)
+    available = None if scheduler or not needed else memory.available_bytes()
+    return most if available is None else max(min(most, available // needed), 1)
+
+
+def compute_point(study: str, settings: Settings, *arguments: Any) -> Any:
+    """Compute one point in whatever process this is."""
+    return get(study).compute(prepared(study, settings), *arguments)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A study with its settings and how it is to be run."""
+
+    study: Study[Any, Any]
+    settings: Settings
+    formats: tuple[str, ...]
+    jobs: int | None
+    scheduler: str | None
+    progress: bool
+
+    def execute(
+        self, out: Path, name: str | None, *, force: bool = False, dry_run: bool = False
+    ) -> Result:
+        """Run what is left of the study in a folder."""
+        identity = provenance.identity(self.study, self.settings)
+        stem = provenance.default_stem(identity) if name is None else name
+        store = Store(out, stem, identity)
+        finished = not force and store.finished()
+        points = self.study.points(self.settings)
+        jobs = self.jobs or fitting_jobs(self.study, self.settings, self.scheduler)
+        needed = self.study.memory(self.settings)
+        needed *= 1 if self.scheduler else max(min(jobs, len(points)), 1)
+        result = partial(
+            Result, self.study.name, stem, self.settings, points=len(points), memory=needed
+        )
+        if dry_run:
+            missing = [] if finished else list(points) if force else store.missing(points)
+            return result("dry run", reused=len(points) - len(missing))
+        if not finished and self.scheduler is None:
+            hint = self.study.memory_hint
+            memory.check(needed, f"{self.study.name} with `jobs` {jobs}", hint)
+        with store.open(force=force):
+            if (record := store.record()) is not None:
+                paths = self._redraw(store, record)
+                reused = len(points)
+                status: Status = "already done"
+            else:
+                started = time.perf_counter()
+                missing = store.missing(points)
+                reused = len(points) - len(missing)
+                if failures := self._compute(store, {key: points[key] for key in missing}, jobs):
+                    return result("incomplete", reused=reused, failures=failures)
+                timings = {"points": time.perf_counter() - started, "reused": reused, "jobs": jobs}
+                status, paths = "done", self._write(store, name, timings)
+            paths += self._export(store, force)
+            table = files.read_csv(store.path(".csv"))
+            record = store.record() or {}
+        return result(status, reused=reused, paths=paths, record=record, _table=table)
+
+    def _compute(
+        self, store: Store, points: Mapping[str, tuple[Any, ...]], jobs: int
+    ) -> tuple[Failure, ...]:
+        where = f"Dask at {self.scheduler}" if self.scheduler else f"{jobs} process(es)"
+        logger.info(
+            "%s: %d points on %s, %d BLAS thread(s) each",
+            self.study.name, len(points), where, self.study.threads,
+        )  # fmt: skip
+        # Whatever is wrong with the inputs is said here once, and not by every worker.
+        with pinned(self.study.threads):
+            prepared(self.study.name, self.settings)
+        outcomes = run_points(
+            partial(compute_point, self.study.name, self.settings),
+            points,
+            jobs=jobs,
+            scheduler=self.scheduler,
+            threads=self.study.threads,
+            description=self.study.name,
+            progress=self.progress,
+        )
+        failures = []
+        with closing(outcomes):
+            for key, outcome in outcomes:
+                if isinstance(outcome, Failure):
+                    logger.warning("%s failed: %s: %s", key, outcome.kind, outcome.message)
+                    failures.append(outcome)
+                else:
+                    store.save(key, outcome)
+        if failures:
+            store.save_failures([asdict(failure) for failure in failures])
+        return tuple(failures)
+
+    def _write(self, store: Store, name: str | None, timings: dict[str, float]) -> tuple[Path, ...]:
+        started = time.perf_counter()
+        # Pinned like the points: what is computed here ends in the CSV too, and the record has
+        # the threads that were used.
+        with pinned(self.study.threads):
+            inputs = prepared(self.study.name, self.settings)
+            assembled = self.study.assemble(inputs, store.load)
+            files.write_csv(store.path(".csv"), assembled.table)
+            suffixes = [".csv", *self._draw(store, self.formats)]
+            if assembled.arrays is not None:
+                files.write_npz(store.path(".npz"), assembled.arrays)
+                suffixes.append(".npz")
+            record = provenance.collect(
+                store.identity,
+                command=self.study.command_line(self.settings, name),
+                findings=assembled.findings,
+                outputs=_digests(store, suffixes),
+                timings=timings | {"assembly": time.perf_counter() - started},
+            )
+        store.finish(record)
+        return _paths(store, record)
+
+    def _redraw(self, store: Store, record: dict[str, Any]) -> tuple[Path, ...]:
+        """Draw the figures that a finished run lacks, from its CSV alone."""
+        absent = [name for name in self.formats if not store.path(f".{name}").exists()]
+        if absent:
+            record["outputs"] |= _digests(store, self._draw(store, absent))
+            store.finish(record)
+        return _paths(store, record)
+
+    def _draw(self, store: Store, formats: Sequence[str]) -> list[str]:
+        if not formats:
+            return []
+        # The table as it reads back from the disk: a figure cannot depend on what the CSV lacks.
+        figure = self.study.draw(files.read_csv(store.path(".csv")))
+        suffixes = [f".{name}" for name in formats]
+        for suffix in suffixes:
+            files.write_figure(store.path(suffix), figure, store.hash)
+        return suffixes
+
+    def _export(self, store: Store, force: bool) -> tuple[Path, ...]:
+        paths = []
+        for ending, text in self.study.exports(self.settings).items():
+            path = store.path(ending)
+            if path.exists() and not force and path.read_text(encoding="utf-8") != text:
+                raise RunConflictError(
+                    f"{path} exists and differs; give another `name`, or `force`."
+                )
+            files.write_text(path, text)
+            paths.append(path)
+        return tuple(paths)
+
+
+def _digests(store: Store, suffixes: Sequence[str]) -> dict[str, str]:
+    return {store.path(suffix).name: files.sha256(store.path(suffix)) for suffix in suffixes}
+
+
+def _paths(store: Store, record: Mapping[str, Any]) -> tuple[Path, ...]:
+    written = [suffix for suffix in SUFFIXES if store.path(suffix).name in record["outputs"]]
+    return tuple(store.path(suffix) for suffix in [*written, ".json"])

@@ -1,0 +1,406 @@
+"""Settings of a study: each field, its default, range and help text written once.
+
+A settings class is a frozen dataclass whose fields are made by :func:`setting`. From it come the
+options of the command line, the keys of settings files, the identity of a run and the keyword
+arguments in Python; all of them go through :meth:`Option.convert`. Nothing heavy is imported here,
+because the command line reads these classes for its help.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import operator
+import tomllib
+import types
+import typing
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from deqcli.errors import InputError
+from deqcli.vocabulary import Word, suggestion
+
+
+def split_commas(text: str) -> list[str]:
+    """Return the parts of a text between its commas, without spaces around them."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def split_activations(text: str) -> list[str]:
+    """Return activations separated by commas, whose own parameters may hold commas too.
+
+    Examples
+    --------
+    >>> split_activations("htanh:a=1,c=2,relu")
+    ['htanh:a=1,c=2', 'relu']
+    """
+    names: list[str] = []
+    for part in split_commas(text):
+        if names and "=" in part and ":" not in part:
+            names[-1] += f",{part}"
+        else:
+            names.append(part)
+    return names
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a field has besides its name, type and default; see :func:`setting`."""
+
+    help: str
+    least: float = -math.inf
+    above: float = -math.inf
+    most: float = math.inf
+    below: float = math.inf
+    choices: tuple[str, ...] = ()
+    identity: bool = True
+    environment: str | None = None
+    default_text: str = ""
+    derive: Callable[[Any], Any] | None = None
+    metavar: str = ""
+    suggestions: tuple[str, ...] = ()
+    split: Callable[[str], list[str]] = split_commas
+
+    def range_text(self) -> str:
+        """Say which numbers are allowed, such as ``at least 2``; empty if all are."""
+        parts = [
+            f"{word} {value:g}"
+            for word, value in (
+                ("at least", self.least), ("above", self.above),
+                ("at most", self.most), ("below", self.below),
+            )
+            if math.isfinite(value)
+        ]  # fmt: skip
+        return " and ".join(parts)
+
+    def allows(self, value: float) -> bool:
+        """Tell whether a number is in the range."""
+        return self.least <= value <= self.most and self.above < value < self.below
+
+
+def setting(default: Any, help: str, **rule: Any) -> Any:
+    """Return a field of a settings class.
+
+    Parameters
+    ----------
+    default : object
+        None for a field that may be left open or that ``derive`` fills in.
+    help : str
+        One or two sentences for ``--help``.
+    least, above, most, below : float
+        The range of a number.
+    choices : tuple of str
+        The texts allowed, where the type of the field is no enum.
+    identity : bool
+        Whether the field decides the numbers; False for a folder of data.
+    environment : str
+        An environment variable that gives the value on the command line.
+    default_text : str
+        What help says of a default that depends on other settings.
+    derive : callable
+        From the settings to the value of a field that was left None.
+    metavar, suggestions, split
+        For the command line: what stands for a value, what completion offers, and how a text
+        becomes several values.
+    """
+    return dataclasses.field(default=default, metadata={"rule": Rule(help, **rule)})
+
+
+def with_default(base: type[Settings], name: str, default: Any) -> Any:
+    """Return a field of another settings class with a default of its own."""
+    field = next(field for field in dataclasses.fields(base) if field.name == name)
+    return dataclasses.field(default=default, metadata=field.metadata)
+
+
+@dataclass(frozen=True)
+class Option:
+    """A field as the command line and settings files see it.
+
+    Attributes
+    ----------
+    name : str
+        In Python.
+    kind : type
+        Of one value: bool, int, float, str or a :class:`deqcli.vocabulary.Word`.
+    many, optional : bool
+        Whether it takes several values, and whether it may be None.
+    default : object
+    rule : Rule
+    """
+
+    name: str
+    kind: type
+    many: bool
+    optional: bool
+    default: Any
+    rule: Rule
+
+    @property
+    def flag(self) -> str:
+        """The option of the command line, such as ``--sigma-a2``."""
+        return f"--{self.key}"
+
+    @property
+    def key(self) -> str:
+        """The key in settings files, such as ``sigma-a2``."""
+        return self.name.replace("_", "-")
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The texts allowed, if they are a closed list."""
+        if issubclass(self.kind, Word):
+            return tuple(member.value for member in self.kind)
+        return self.rule.choices
+
+    def convert(self, value: Any) -> Any:
+        """Return a value from Python, a file or the command line as the field's type.
+
+        Raises
+        ------
+        InputError
+            If it is of another type, out of range or not among the choices.
+        """
+        if value is None:
+            if self.optional or self.rule.derive:
+                return None
+            raise InputError(f"`{self.name}` is None; give {self._wanted()}.")
+        if not self.many:
+            return self._convert_one(value)
+        if isinstance(value, str):
+            values: Sequence[Any] = self.rule.split(value)
+        else:
+            values = list(value) if isinstance(value, Collection) else [value]
+        if not values:
+            raise InputError(f"`{self.name}` is empty; give at least one value.")
+        return tuple(self._convert_one(part) for part in values)
+
+    def _convert_one(self, value: Any) -> Any:
+        if issubclass(self.kind, Word):
+            return self.kind.of(value, self.name)
+        try:
+            converted = _CONVERTERS[self.kind](value)
+        except (TypeError, ValueError, OverflowError):
+            raise InputError(f"`{self.name}` is {value!r}; give {self._wanted()}.") from None
+        rule = self.rule
+        if rule.choices and converted not in rule.choices:
+            raise InputError(f"`{self.name}` is {value!r}; {suggestion(value, rule.choices)}")
+        if self.kind in (int, float) and not rule.allows(converted):
+            raise InputError(f"`{self.name}` is {value}; give {self._wanted()}.")
+        return converted
+
+    def _wanted(self) -> str:
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
+        noun = {bool: "true or false", int: "a whole number", float: "a finite number"}
+        limits = self.rule.range_text()
+        return f"{noun.get(self.kind, 'a text')}{f' {limits}' if limits else ''}"
+
+    def text(self, value: Any) -> str:
+        """Return a value as it is written on the command line."""
+        return ",".join(map(str, value)) if self.many else str(value)
+
+
+def _to_bool(value: Any) -> bool:
+    texts = {"true": True, "false": False, "1": True, "0": False}
+    if isinstance(value, str) and value.lower() in texts:
+        return texts[value.lower()]
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def _to_int(value: Any) -> int:
+    if isinstance(value, bool):
+        raise TypeError
+    number = int(value) if isinstance(value, str) else operator.index(value)
+    # Beyond 64 bits nothing can be counted, and numpy overflows.
+    if abs(number) >= 2**63:
+        raise OverflowError
+    return number
+
+
+def _to_float(value: Any) -> float:
+    if isinstance(value, bool):
+        raise TypeError
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError
+    return number
+
+
+def _to_str(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise TypeError
+    text = str(value)
+    if "\0" in text:
+        raise ValueError
+    return text
+
+
+_CONVERTERS: dict[type, Callable[[Any], Any]] = {
+    bool: _to_bool,
+    int: _to_int,
+    float: _to_float,
+    str: _to_str,
+}
+
+
+def options(cls: type[Settings]) -> tuple[Option, ...]:
+    """Return the options of a settings class, in the order of its fields."""
+    hints = typing.get_type_hints(cls)
+    return tuple(_option(field, hints[field.name]) for field in dataclasses.fields(cls))
+
+
+def _option(field: dataclasses.Field[Any], annotation: Any) -> Option:
+    optional = False
+    if isinstance(annotation, types.UnionType):
+        optional = True
+        (annotation,) = (part for part in annotation.__args__ if part is not types.NoneType)
+    many = typing.get_origin(annotation) is tuple
+    if many:
+        annotation = typing.get_args(annotation)[0]
+    return Option(field.name, annotation, many, optional, field.default, field.metadata["rule"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The base of all settings classes; fields are converted and checked when one is made.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class Toy(Settings):
+    ...     trials: int = setting(2, "Repetitions.", least=1)
+    ...     scale: float = setting(None, "Size.", derive=lambda toy: 10.0 * toy.trials)
+    >>> Toy(trials=3), Toy.load({"trials": 4, "scale": 1}).identity()
+    (Toy(trials=3, scale=30.0), {'trials': 4, 'scale': 1.0})
+    >>> Toy(trials=0)
+    Traceback (most recent call last):
+        ...
+    deqcli.errors.InputError: `trials` is 0; give a whole number at least 1.
+    """
+
+    #: How the fields are called together in an error, such as ``deqcli spectrum``.
+    title: ClassVar[str] = "the settings"
+
+    def __post_init__(self) -> None:
+        for option in options(type(self)):
+            object.__setattr__(self, option.name, option.convert(getattr(self, option.name)))
+        for option in options(type(self)):
+            if option.rule.derive and getattr(self, option.name) is None:
+                object.__setattr__(self, option.name, option.convert(option.rule.derive(self)))
+        self.check()
+
+    def check(self) -> None:
+        """Raise :class:`InputError` where fields do not fit each other."""
+
+    def unused(self) -> Collection[str]:
+        """Return the names of fields that do not matter to the numbers, given the others."""
+        return ()
+
+    def inputs(self) -> dict[str, Any]:
+        """Return what else belongs to the identity of a run, such as a file's checksum."""
+        return {}
+
+    def identity(self) -> dict[str, Any]:
+        """Return what decides the numbers, JSON-able: fields that matter and are not None."""
+        unused = set(self.unused())
+        values = {
+            option.name: getattr(self, option.name)
+            for option in options(type(self))
+            if option.rule.identity and option.name not in unused
+        }
+        plain = {name: value for name, value in values.items() if value is not None}
+        return {n: list(v) if isinstance(v, tuple) else v for n, v in plain.items()}
+
+    def arguments(self) -> list[str]:
+        """Return the words of a command line that sets the same, without what is default."""
+        words = []
+        unused = set(self.unused())
+        default = type(self)()
+        for option in options(type(self)):
+            value = getattr(self, option.name)
+            plain = option.rule.identity and option.name not in unused and value is not None
+            if not plain or value == getattr(default, option.name):
+                continue
+            if option.kind is bool:
+                words += [option.flag] if value else []
+            else:
+                words += [option.flag, option.text(value)]
+        return words
+
+    @classmethod
+    def load(cls, values: Mapping[str, Any], where: str = "") -> Self:
+        """Make settings of a mapping whose keys may have hyphens.
+
+        Raises
+        ------
+        InputError
+            For a key that is no field, or a value that does not fit.
+        """
+        return cls(**check_keys(cls, values, where))
+
+
+def check_keys(cls: type[Settings], values: Mapping[str, Any], where: str = "") -> dict[str, Any]:
+    """Return the values of a mapping by field; the one check for unknown keys."""
+    known = {option.name: option.key for option in options(cls)}
+    fields = {str(key).replace("-", "_"): value for key, value in values.items()}
+    for key in fields:
+        if key not in known:
+            name = key.replace("_", "-")
+            start = f"{where}: " if where else ""
+            hint = suggestion(name, sorted(known.values()))
+            raise InputError(f"{start}unknown key {name!r}; {hint}")
+    return fields
+
+
+@dataclass(frozen=True)
+class Document:
+    """A settings file: which study it is for, its values, and the texts of a paper's figure."""
+
+    study: str | None
+    values: dict[str, Any]
+    figure: dict[str, Any]
+
+
+def read_document(path: Path) -> Document:
+    """Read a TOML file of settings, or the JSON record of a finished run.
+
+    Keys are option names; ``study`` says which study they are for, and the table ``figure`` of a
+    preset has the texts and numbers of the paper.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is no mapping.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8")
+        loaded: Any = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+    except RecursionError:
+        raise InputError(f"{path} is no settings file: it is nested too deeply.") from None
+    except ValueError as error:
+        raise InputError(f"{path} is no settings file: {str(error).rstrip('.')}.") from error
+    if not isinstance(loaded, dict):
+        raise InputError(f"{path} is no settings file: it has no keys.")
+    if path.suffix == ".json":
+        # The record of a finished run.
+        loaded = {"study": loaded.get("study"), **_table(loaded, "settings", path)}
+    study = loaded.pop("study", None)
+    if study is not None and not isinstance(study, str):
+        raise InputError(f"{path}: study is {study!r}; give the name of a study.")
+    figure = _table(loaded, "figure", path)
+    loaded.pop("figure", None)
+    return Document(study, loaded, figure)
+
+
+def _table(loaded: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
+    table = loaded.get(name, {})
+    if not isinstance(table, dict):
+        raise InputError(f"{path}: {name} is {table!r}; give a table of keys and values.")
+    return table

@@ -1,0 +1,191 @@
+"""Groups of settings that several studies share, each option defined once.
+
+Nothing heavy is imported here until settings are made; see :mod:`deqcli.settings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deqcli.settings import Settings, setting
+from deqcli.vocabulary import ACTIVATIONS, Kernel, Solver, Weights
+
+if TYPE_CHECKING:
+    from deqcli.data.laws import Law
+
+DRAWN = ("gmm", "sphere")
+"""Laws that samples can be drawn from; every other name of ``data`` is a data set or a file."""
+
+#: Which fields of :class:`SourceSettings` each law of the samples reads.
+_USED = {"gmm": {"classes", "mean_norm", "covariance", "p", "ratio"}, "sphere": {"p", "ratio"}}
+_USED_BY_REAL_DATA = {"classes", "select", "preprocess", "data_dir"}
+_LAW_FIELDS = _USED["gmm"] | _USED["sphere"] | _USED_BY_REAL_DATA
+
+KERNEL_HELP = (
+    "ck: of the features (ICML's G); preactivation-ck: what HLD and ICLR call G*; ntk: of the "
+    "network with all weights trained; preactivation-ntk: HLD's and ICLR's K*."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedSettings(Settings):
+    """The seed."""
+
+    seed: int = setting(0, "Seed of all random streams.", least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceSettings(SeedSettings):
+    """Where samples come from."""
+
+    data: str = setting(
+        "gmm",
+        "Samples: the papers' Gaussian mixture, the unit sphere, a data set of 'deqcli data list', "
+        "or a .npz/.csv file of your own (arrays X, y).",
+        metavar="gmm|sphere|NAME|FILE",
+    )
+    classes: tuple[str, ...] | None = setting(
+        None,
+        "How many classes the mixture has, or which labels of real data (6,8).",
+        metavar="K|LABELS",
+        default_text="2; all",
+    )
+    mean_norm: float = setting(8.0, "Norm of the mixture's means.", least=0)
+    covariance: str = setting(
+        "papers",
+        "Covariances of the mixture; papers: (1 + 8(a-1)/sqrt(p)) I.",
+        metavar="papers|identity|toeplitz:R",
+    )
+    select: str = setting(
+        "random",
+        "Which samples of real data: drawn by the seed, or the first of each class.",
+        choices=("random", "first"),
+    )
+    preprocess: str = setting(
+        "centred",
+        "Real data: centred by the global mean and scaled to mean squared norm 1; centred and each "
+        "sample scaled to norm 1; as it is.",
+        choices=("centred", "unit", "raw"),
+    )
+    data_dir: str | None = setting(
+        None,
+        "Folder of the data sets.",
+        identity=False,
+        environment="DEQCLI_DATA_DIR",
+        default_text="user cache",
+        metavar="FOLDER",
+    )
+
+    @property
+    def drawn(self) -> bool:
+        """Whether samples are drawn, so that their number and dimension are free."""
+        return self.data in DRAWN
+
+    @property
+    def own_file(self) -> bool:
+        """Whether the samples are those of a person's file."""
+        return self.data.endswith((".npz", ".csv"))
+
+    def law(self, p: int | None = None) -> Law:
+        """Return the law of the samples; drawn ones have ``p`` dimensions."""
+        from deqcli.data.laws import law_of
+
+        return law_of(self, p)
+
+    def check(self) -> None:
+        """See :meth:`Settings.check`."""
+        self.law(getattr(self, "p", None)).check()
+
+    def unused(self) -> Collection[str]:
+        """See :meth:`Settings.unused`."""
+        return _LAW_FIELDS - _USED.get(self.data, _USED_BY_REAL_DATA)
+
+    def inputs(self) -> dict[str, Any]:
+        """Return the checksum of a person's file, which may change under its name."""
+        return self.law(getattr(self, "p", None)).identity()
+
+    def identity(self) -> dict[str, Any]:
+        """See :meth:`Settings.identity`; a file counts by its name and content, not its folder."""
+        values = super().identity()
+        return {**values, "data": Path(self.data).name} if self.own_file else values
+
+
+def _default_n(settings: Any) -> int | None:
+    return 800 if settings.drawn else None
+
+
+def _default_p(settings: Any) -> int | None:
+    return 1000 if settings.drawn else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleSettings(SourceSettings):
+    """One set of samples: where they come from and how many."""
+
+    n: int | None = setting(
+        None, "Number of samples.", least=2, derive=_default_n, metavar="N",
+        default_text="800; all of a real data set",
+    )  # fmt: skip
+    p: int | None = setting(
+        None, "Dimension of drawn samples.", least=2, derive=_default_p, metavar="P",
+        default_text="1000",
+    )  # fmt: skip
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of samples and their dimension; real data is asked for what it has."""
+        return self.law(self.p).shape(self.n)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeqSettings(Settings):
+    """A deep equilibrium model."""
+
+    act: str = setting(
+        "tanh",
+        "Activation: a name of 'deqcli list activations', with parameters as in htanh:a=1,c=2, or "
+        "a function of your own as package.module:function.",
+        suggestions=ACTIVATIONS,
+        metavar="NAME",
+    )
+    sigma_a2: float = setting(0.1, "Variance of the hidden weights A.", least=0)
+    sigma_b2: float = setting(
+        None, "Variance of the input weights B.", above=0,
+        derive=lambda settings: 1 - settings.sigma_a2, default_text="1 - sigma-a2",
+    )  # fmt: skip
+
+    def check(self) -> None:
+        """See :meth:`Settings.check`; the equilibrium must exist."""
+        from deqcli.activations import activation
+        from deqcli.gaussian import check_existence
+
+        super().check()
+        # The papers ask for a smaller sigma_a2 than existence, but not on the sphere.
+        papers_range = getattr(self, "data", None) != "sphere"
+        check_existence(
+            activation(self.act), self.sigma_a2, self.sigma_b2, papers_range=papers_range
+        )
+
+
+def kernel_setting(default: Kernel) -> Any:
+    """Return the field that chooses one of the four kernels."""
+    return setting(default, KERNEL_HELP)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonteCarloSettings(Settings):
+    """Random networks of finite width to average over."""
+
+    realizations: int = setting(400, "Random networks to average.", least=1)
+    width: int = setting(1000, "Neurons of each (the papers give none).", least=1)
+    weights: Weights = setting(
+        Weights.GAUSSIAN, "Law of the weights; the limit does not depend on it."
+    )
+    solver: Solver = setting(Solver.GAUSS_SEIDEL, "Fixed-point iteration.")
+    tolerance: float = setting(1e-6, "Relative residual of the fixed point.", least=4.8e-7, below=1)
+
+    #: The fields that matter only where kernels are averages.
+    MONTE_CARLO = frozenset({"realizations", "width", "weights", "solver", "tolerance"})

@@ -1,0 +1,250 @@
+"""What a study is: one object that the command line, presets, the report and Python all run.
+
+A study has settings, inputs that are prepared once a process, points that are computed one by one
+and stored, and an assembly that makes a table and findings of them. Nothing heavy is imported
+here: the command line reads studies for its help.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from deqcli.errors import InputError
+from deqcli.settings import Settings, options
+from deqcli.vocabulary import suggestion
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from deqcli.quantities import Quantity
+
+    Arrays = Mapping[str, NDArray[Any]]
+    Load = Callable[[str], dict[str, np.ndarray[Any, Any]]]
+
+S = TypeVar("S", bound=Settings)
+P = TypeVar("P")
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """What a study makes of its points.
+
+    Attributes
+    ----------
+    table : DataFrame
+        The CSV.
+    findings : mapping
+        JSON-able numbers and sentences for the record; JSON has no NaN, so say None.
+    arrays : mapping of str to ndarray, optional
+        For an ``.npz`` beside the CSV.
+    """
+
+    table: pd.DataFrame
+    findings: Mapping[str, Any] = field(default_factory=dict)
+    arrays: Arrays | None = None
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far a fresh value of a column may lie from a committed one.
+
+    The bound is ``relative`` times the value plus ``of_largest`` times the largest value of the
+    column plus ``absolute``, plus ``samples`` over what the column ``count`` says. The default is
+    for another machine and another BLAS: rounding in another order, nothing else.
+    """
+
+    relative: float = 1e-6
+    of_largest: float = 1e-9
+    absolute: float = 0.0
+    samples: int = 0
+    count: str = ""
+
+
+class Study(abc.ABC, Generic[S, P]):
+    """A study; a module of ``deqcli/studies/`` holds one instance of a subclass, ``STUDY``.
+
+    The docstring of the subclass is the text of ``deqcli NAME --help``.
+
+    Attributes
+    ----------
+    name : str
+        Of the command, of the preset's key ``study`` and of ``deqcli.run``.
+    settings : type
+        Its :class:`~deqcli.settings.Settings`.
+    version : int
+        Raised by hand when the same settings give other numbers.
+    threads : int
+        BLAS threads of each process. They decide the last digits, hence a constant.
+    examples : tuple of str
+        Command lines for ``--help``, without ``deqcli NAME``.
+    quick, standard : mapping of str to int
+        Limits on settings for ``reproduce --quick`` and ``reproduce``: a number is cut to at most
+        the limit, a list to its entries up to the limit.
+    tolerances : mapping of str to Tolerance
+        For ``reproduce --check``, by column; the empty name is for all other floats.
+    ignored : frozenset of str
+        Columns that ``--check`` leaves out, such as measured times.
+    """
+
+    name: ClassVar[str]
+    settings: type[S]
+    version: ClassVar[int] = 1
+    threads: ClassVar[int] = 1
+    examples: ClassVar[tuple[str, ...]] = ()
+    quick: ClassVar[Mapping[str, int]] = {}
+    standard: ClassVar[Mapping[str, int]] = {}
+    tolerances: ClassVar[Mapping[str, Tolerance]] = {}
+    ignored: ClassVar[frozenset[str]] = frozenset()
+
+    @abc.abstractmethod
+    def prepare(self, settings: S) -> P:
+        """Load data and make what points and assembly share; called once a process."""
+
+    @abc.abstractmethod
+    def points(self, settings: S) -> Mapping[str, tuple[Any, ...]]:
+        """Return small picklable arguments by point, in the order of the work."""
+
+    @abc.abstractmethod
+    def compute(self, prepared: P, *arguments: Any) -> Arrays:
+        """Compute one point."""
+
+    @abc.abstractmethod
+    def assemble(self, prepared: P, load: Load) -> Assembled:
+        """Make the table of all points; ``load(key)`` reads one from the disk."""
+
+    def draw(self, table: pd.DataFrame) -> Figure:
+        """Draw the figure from the CSV as it reads back, and nothing else."""
+        module = importlib.import_module(f"deqcli.figures.{self.name.replace('-', '_')}")
+        figure: Figure = module.draw(table)
+        return figure
+
+    @abc.abstractmethod
+    def memory(self, settings: S) -> int:
+        """Return the bytes that one process needs at most."""
+
+    #: The remedy where that cannot fit.
+    memory_hint: ClassVar[str] = "lower `n` or `jobs`"
+
+    def sentences(self, findings: Mapping[str, Any]) -> Iterable[str]:
+        """Say in lines for a person what was found."""
+        return ()
+
+    def shortcomings(self, findings: Mapping[str, Any]) -> Sequence[str]:
+        """Say what of a finished run failed or is infeasible; the exit code is then 3."""
+        return ()
+
+    def quantities(self, settings: S) -> Sequence[Quantity]:
+        """Return the numbers that are set beside a paper's."""
+        return ()
+
+    def reseeded(self, settings: S, seed: int) -> S | None:
+        """Return settings for another draw of the data, None where a run averages over draws."""
+        return None
+
+    def exports(self, settings: S) -> Mapping[str, str]:
+        """Return further files that the settings ask for: texts by what follows the stem."""
+        return {}
+
+    def cut(self, settings: S, limits: Mapping[str, int]) -> tuple[S, tuple[str, ...]]:
+        """Return smaller settings, and the names of those that changed.
+
+        Where n falls, the dimension p falls with it.
+        """
+        changes: dict[str, Any] = {}
+        for name, limit in limits.items():
+            value = getattr(settings, name)
+            if isinstance(value, tuple):
+                changes[name] = tuple(entry for entry in value if entry <= limit)
+            elif value is not None:
+                changes[name] = min(value, limit)
+        n, p = getattr(settings, "n", None), getattr(settings, "p", None)
+        if isinstance(n, int) and isinstance(p, int) and "n" in changes:
+            changes["p"] = round(p * changes["n"] / n)
+        changes = {name: v for name, v in changes.items() if v != getattr(settings, name)}
+        return dataclasses.replace(settings, **changes), tuple(changes)
+
+    def command_line(self, settings: S, name: str | None = None, out: Path | None = None) -> str:
+        """Return the command that makes the same files, as it can be typed."""
+        import shlex
+
+        words = ["deqcli", self.name, *settings.arguments()]
+        words += ["--name", name] if name else []
+        words += ["--out", str(out)] if out is not None and out != DEFAULT_OUT else []
+        return shlex.join(words).replace(str(Path.home()), "~")
+
+
+#: Where results go unless told otherwise.
+DEFAULT_OUT = Path("results")
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all studies: the modules of ``deqcli/studies/``.
+
+    Examples
+    --------
+    >>> "spectrum" in names()
+    True
+    """
+    modules = pkgutil.iter_modules(_package().__path__)
+    return tuple(module.name.replace("_", "-") for module in modules)
+
+
+def get(name: str) -> Study[Any, Any]:
+    """Return a study by its name.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    if name not in names():
+        raise InputError(f"there is no study {name!r}; {suggestion(name, names())}")
+    module = importlib.import_module(f"deqcli.studies.{name.replace('-', '_')}")
+    study: Study[Any, Any] = module.STUDY
+    return study
+
+
+def of_settings(settings: Settings) -> Study[Any, Any]:
+    """Return the study that settings are for."""
+    for name in names():
+        study = get(name)
+        if type(settings) is study.settings:
+            return study
+    raise InputError(f"{type(settings).__name__} belongs to no study.")
+
+
+def summary(name: str) -> str:
+    """Return the first line of a study's module without importing it, for a list of commands."""
+    for folder in _package().__path__:
+        path = Path(folder, f"{name.replace('-', '_')}.py")
+        if path.is_file():
+            text = path.read_text(encoding="utf-8")
+            return text.partition('"""')[2].partition("\n")[0].removesuffix('"""')
+    return ""
+
+
+@functools.cache
+def _package() -> Any:
+    return importlib.import_module("deqcli.studies")
+
+
+@functools.lru_cache(maxsize=1)
+def prepared(name: str, settings: Settings) -> Any:
+    """Return what a study prepared for its settings in this process, made once."""
+    return get(name).prepare(settings)
+
+
+def option_names(study: Study[Any, Any]) -> tuple[str, ...]:
+    """Return the keys that a settings file for the study may have."""
+    return tuple(option.key for option in options(study.settings))
