@@ -7,37 +7,23 @@ import json
 import os
 import re
 import shutil
-import struct
-import zlib
-from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from PIL import Image
 
 from deqcli import presets
 from deqcli.errors import InputError
 from deqcli.report.page import build, collect
-from deqcli.report.texts import evidence
 from deqcli.reproduction import summary
 from deqcli.reproduction.quantities import QUANTITIES
 from deqcli.studies.errata import ERRATA
 from deqcli.studies.errata_claims import CLAIMS
 
 PRESENT = ("iclr/figure-1-left", "icml/error-vs-n", "errata/printed-forms")
-
-
-def png(width: int, height: int) -> bytes:
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        check = struct.pack(">I", zlib.crc32(kind + data))
-        return struct.pack(">I", len(data)) + kind + data + check
-
-    rows = b"".join(b"\0" + b"\x40\x80\xc0" * width for _ in range(height))
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    body = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
-    return b"\x89PNG\r\n\x1a\n" + body
 
 
 def record(name: str) -> dict:
@@ -74,7 +60,7 @@ def results(tmp_path_factory) -> Path:
         stem = presets.load(name).stem
         (out / f"{stem}.json").write_text(json.dumps(record(stem)))
         (out / f"{stem}.csv").write_text("a\n1\n")
-        (out / f"{stem}.png").write_bytes(png(2100, 1200))
+        Image.new("RGB", (2100, 1200), "teal").save(out / f"{stem}.png")
     rows = [
         ("iclr/figure-1-left", "‖G* − Ḡ‖", "0.12", 0.0828, 0.002, "differs", "The width is open."),
         ("icml/error-vs-n", "slope, relu", "−1/2 or steeper", -0.55, 0.004, "agrees", None),
@@ -135,15 +121,14 @@ def test_pictures_are_inside(page, results):
 
 
 def test_page_has_captions_verdicts_commands_and_provenance(page):
-    preset = presets.load("iclr/figure-1-left")
-    assert preset.about[:40] in page
+    assert presets.load("iclr/figure-1-left").about[:40] in page
     assert page.count("This run is smaller than that: n, p.") == 1
     assert "0.083 ± 0.002" in page
     assert '<span class="verdict differs">differs</span>' in page
     assert "The width is open." in page
     assert "deqcli spectrum --act &#39;a&lt;b&#39;" in page
     assert "b" * 64 in page
-    assert "c" * 12 + " and changes" in page
+    assert f"<dd>{'c' * 12}</dd>" in page
     assert presets.load("gen/figure-1").title in page
 
 
@@ -157,12 +142,6 @@ def test_every_erratum_is_there_with_its_evidence(page):
     assert page.count("printed 0.5 → 0.75, right 0.1 → 0.025 (slope −0.50)") == len(ERRATA)
     assert "G/(1 − Ġ) is 51% off, Θ 1.5%" in page
     assert "printed κ² and β3 are not measured" in page
-
-
-def test_claims_of_an_older_run_fall_back_to_prose():
-    for name in CLAIMS:
-        assert evidence(name, {"errata": {}}) == evidence(name, None)
-        assert evidence(name, {"errata": {}}).endswith(".")
 
 
 @pytest.fixture
@@ -219,11 +198,6 @@ def test_errata_without_their_run_say_so(results, tmp_path):
     assert "There is no summary" in page
 
 
-def test_folder_without_results_is_an_error(tmp_path):
-    with pytest.raises(InputError, match="deqcli reproduce"):
-        build(tmp_path)
-
-
 def test_every_preset_has_a_place_on_the_page():
     assert set(QUANTITIES) == set(presets.names())
 
@@ -231,12 +205,11 @@ def test_every_preset_has_a_place_on_the_page():
 MARKER = 'x"><script>alert(9)</script>'
 
 
-def marked(value: object, keys: bool = False) -> object:
-    """Return JSON with the marker for every string, or at the end of every key below the first."""
+def marked(value: object, keys: bool) -> object:
+    """Return JSON with the marker for every string, or a second time under a marked key."""
     if isinstance(value, dict):
-        return {
-            f"{key}{MARKER}" if keys else key: marked(item, keys) for key, item in value.items()
-        }
+        same = {key: marked(item, keys) for key, item in value.items()}
+        return same | {f"{key}{MARKER}": item for key, item in same.items() if keys}
     if isinstance(value, list):
         return [marked(item, keys) for item in value]
     return MARKER if isinstance(value, str) and not keys else value
@@ -267,18 +240,18 @@ def test_no_cell_of_the_summary_is_markup(folder, column):
 
 @pytest.mark.parametrize("keys", [False, True])
 def test_no_text_and_no_key_of_a_record_is_markup(folder, keys):
-    rewrite(folder, lambda record: {key: marked(value, keys) for key, value in record.items()})
+    rewrite(folder, lambda record: marked(record, keys))
+    pd.DataFrame({MARKER: [MARKER]}).to_csv(folder / "icml-error-vs-n.csv")
     assert_inert(build(folder))
-    if not keys:
-        facts = [text for entry in collect(folder).entries for text in entry.provenance.values()]
-        assert sum("<script>" in text for text in facts) == 8 * len(PRESENT)
+    facts = [text for entry in collect(folder).entries for text in entry.provenance.values()]
+    # Keys are in packages, files and settings; texts in these and in five more.
+    assert sum("<script>" in text for text in facts) == (3 if keys else 8) * len(PRESENT)
 
 
 def test_no_text_of_a_preset_is_markup(results, monkeypatch):
     load = presets.load
-    monkeypatch.setattr(
-        presets, "load", lambda name: replace(load(name), title=MARKER, about=MARKER)
-    )
+    texts = {"title": MARKER, "about": MARKER}
+    monkeypatch.setattr(presets, "load", lambda name: replace(load(name), **texts))
     assert_inert(build(results))
 
 
@@ -304,7 +277,7 @@ EMPTY = {"sizes": [], "printed_errors": "x", "right_errors": [], "right_slope": 
 )
 def test_results_of_any_shape(folder, value):
     rewrite(folder, lambda record: record | {"results": value, "spec_hash": []})
-    assert build(folder).count("Not measured in this folder") == len(ERRATA)
+    assert build(folder).count("Not measured in this folder") == len(ERRATA | CLAIMS)
 
 
 @pytest.mark.parametrize(
@@ -312,9 +285,7 @@ def test_results_of_any_shape(folder, value):
     [("ours", "about 3"), ("spread", "-1"), ("spread", "inf"), ("spread", "5e-324")],
 )
 def test_a_number_that_is_none_is_an_error(folder, column, value):
-    with pytest.raises(
-        InputError, match=r"summary.csv cannot be used: iclr/figure-1-left has ours"
-    ):
+    with pytest.raises(InputError, match=r"summary.csv cannot be used: iclr/figure-1-left has"):
         change(folder, column, value)
 
 
@@ -334,9 +305,7 @@ def test_broken_pictures_and_half_characters(folder):
 
 
 def test_folders_that_cannot_be_read(folder):
-    with pytest.raises(
-        InputError, match="cannot be read: File name too long; give other `results`"
-    ):
+    with pytest.raises(InputError, match="read: File name too long; give other `results`"):
         build(folder / ("x" * 300))
     nested = "[" * 10**5 + "]" * 10**5
     (folder / "icml-error-vs-n.json").write_text(nested)
@@ -360,70 +329,59 @@ def chromium(tmp_path_factory):
         browser.close()
 
 
-class Shown:
-    """A page in a window, and all that the browser said of it."""
-
-    def __init__(self, browser, path: Path, width: int, scheme: str = "light") -> None:
-        self.context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, is_mobile=width < 800
-        )
-        self.tab = self.context.new_page()
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        for event in ("console", "pageerror", "requestfailed", "dialog"):
-            self.tab.on(event, lambda said: self.complaints.append(str(said)))
-        self.tab.on("request", lambda request: self.requests.append(request.url))
-        self.evaluate = self.tab.evaluate
-        self.tab.goto(path.as_uri())
-
-    def background(self) -> str:
-        return self.evaluate("getComputedStyle(document.body).backgroundColor")
-
-
 @pytest.fixture
-def show(chromium, page, tmp_path) -> Iterator:
-    """Return a function that shows the page, or another text."""
-    path = tmp_path / "report.html"
-    windows: list[Shown] = []
+def show(chromium, page, tmp_path):
+    """Return a function that opens the page, or another text; nothing may be complained of."""
+    path, complaints = tmp_path / "report.html", []
 
-    def shown(width: int, scheme: str = "light", text: str = page) -> Shown:
+    def shown(width: int, scheme: str = "light", text: str = page):
         path.write_text(text, encoding="utf-8")
-        windows.append(Shown(chromium, path, width, scheme))
-        return windows[-1]
+        screen = {"width": width, "height": 900}
+        tab = chromium.new_page(viewport=screen, color_scheme=scheme, is_mobile=width < 800)
+        for event in ("console", "pageerror", "requestfailed", "dialog"):
+            tab.on(event, lambda said: complaints.append(str(said)))
+        tab.on("request", lambda r: r.url[:5] in ("data:", "file:") or complaints.append(r.url))
+        tab.goto(path.as_uri())
+        return tab
 
+    shown.complaints = complaints
     yield shown
-    for window in windows:
-        window.context.close()
-        assert window.complaints == []
-        assert all(url.startswith(("data:", "file:")) for url in window.requests)
+    assert complaints == []
+
+
+WHITE = "rgb(255, 255, 255)"
+
+
+def background(tab) -> str:
+    return tab.evaluate("getComputedStyle(document.body).backgroundColor")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 768, 390, 320])
 def test_browser_shows_all_figures_without_sideways_scrolling(show, width, scheme):
-    window = show(width, scheme)
-    sizes = window.evaluate("[...document.images].map(i => [i.complete, i.naturalWidth])")
+    tab = show(width, scheme)
+    sizes = tab.evaluate("[...document.images].map(i => [i.complete, i.naturalWidth])")
     assert sizes == [[True, 2100]] * len(PRESENT)
-    assert (window.background() == "rgb(255, 255, 255)") == (scheme == "light")
-    assert window.evaluate("innerWidth") == width
-    assert window.evaluate("document.documentElement.scrollWidth") <= width
+    assert (background(tab) == WHITE) == (scheme == "light")
+    assert tab.evaluate("innerWidth") == width
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
     # Nothing may be cut off by a box of its own either.
     wide = "[...document.querySelectorAll('.wide')].every(b => b.scrollWidth <= b.clientWidth + 1)"
-    assert width > 640 or window.evaluate(wide)
+    assert width > 640 or tab.evaluate(wide)
     # Figures keep a size at which their text can be read, and scroll in their box.
     plots = "[...document.querySelectorAll('.plot')].map(b => [b.scrollWidth, b.clientWidth])"
-    for whole, seen in window.evaluate(plots):
+    for whole, seen in tab.evaluate(plots):
         assert whole >= 640
         assert seen <= width
-    window.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
-    assert window.evaluate("document.documentElement.scrollWidth") <= width
+    tab.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_contents_lead_to_their_sections(show):
-    window = show(1280)
+    tab = show(1280)
     # Scrolling at once, so that the position can be read at once.
-    window.evaluate("document.documentElement.style.scrollBehavior = 'auto'")
-    tops = window.evaluate("""[...document.querySelectorAll('nav a')].map(link => {
+    tab.evaluate("document.documentElement.style.scrollBehavior = 'auto'")
+    tops = tab.evaluate("""[...document.querySelectorAll('nav a')].map(link => {
         link.click();
         const end = document.documentElement.scrollHeight - innerHeight;
         const top = document.querySelector(link.getAttribute('href')).getBoundingClientRect().top;
@@ -431,22 +389,22 @@ def test_contents_lead_to_their_sections(show):
     })""")
     assert len(tops) > len(PRESENT)
     assert all(tops)
-    assert window.evaluate("location.hash") != ""
+    assert tab.evaluate("location.hash") != ""
 
 
 def test_dark_and_light_follow_the_button(show):
-    window = show(1280, "dark")
-    dark = window.background()
-    window.tab.click("#theme")
-    assert window.background() == "rgb(255, 255, 255)"
+    tab = show(1280, "dark")
+    dark = background(tab)
+    tab.click("#theme")
+    assert background(tab) == WHITE
     # The choice outlives the page, and wins over the system's.
-    window.tab.reload()
-    assert window.background() == "rgb(255, 255, 255)"
-    window.tab.click("#theme")
-    assert window.background() == dark
+    tab.reload()
+    assert background(tab) == WHITE
+    tab.click("#theme")
+    assert background(tab) == dark
 
 
 def test_policy_keeps_a_script_from_running_that_is_not_the_pages_own(show, page):
-    window = show(1280, text=page.replace("<main>", "<main><script>document.title = 9</script>"))
-    assert window.tab.title() != "9"
-    assert "Content Security Policy" in window.complaints.pop()
+    tab = show(1280, text=page.replace("<main>", "<main><script>document.title = 9</script>"))
+    assert tab.title() != "9"
+    assert "Content Security Policy" in show.complaints.pop()

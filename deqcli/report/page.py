@@ -1,7 +1,7 @@
 """One HTML file of a folder of results, with everything inside.
 
-:func:`collect` alone reads presets, summary and records. :func:`render` lays out what it returns;
-``page.html`` escapes every text of it.
+:func:`collect` alone (with :func:`_number`) knows of presets, summary and records. :func:`render`
+lays out what it returns; ``page.html`` escapes every text of it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import jinja2
 import pandas as pd
-from markupsafe import Markup
 
 from deqcli import presets
 from deqcli._version import __version__
@@ -89,21 +88,12 @@ class Entry:
         return texts.first_sentence(self.caption)
 
 
-class Misprint(NamedTuple):
-    """An erratum of theory.md §7 for a reader."""
-
-    where: str
-    printed: str
-    right: str
-    evidence: str
-
-
 @dataclass(frozen=True)
 class Contents:
-    """All that the page says: entries in the order of the papers, errata, and two notes."""
+    """All that the page says; of each erratum: where, what is printed, what is right, evidence."""
 
     entries: tuple[Entry, ...]
-    errata: tuple[Misprint, ...]
+    errata: tuple[tuple[str, str, str, str], ...]
     setup: str
     rule: str
 
@@ -136,7 +126,7 @@ def collect(results: Path) -> Contents:
         if name == _ERRATA_PRESET:
             errata_results, setup = run.results, f"{SETUP} {texts.sizes(run.record)}"
     errata = tuple(
-        Misprint(entry.where, entry.printed, entry.right, texts.evidence(key, errata_results))
+        (entry.where, entry.printed, entry.right, texts.evidence(key, errata_results))
         for key, entry in (ERRATA | CLAIMS).items()
     )
     return Contents(tuple(entries), errata, setup, RULE)
@@ -205,25 +195,22 @@ def render(contents: Contents) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    page = environment.from_string(_own("page.html")).render(
+    own = {kind: (resources("deqcli.report") / f"page.{kind}").read_text("utf-8")
+           for kind in ("html", "css", "js")}  # fmt: skip
+    environment.filters["sha256"] = _sha256
+    page = environment.from_string(own["html"]).render(
         contents=contents,
         papers={key: (PAPERS.get(key, key), entries) for key, entries in papers.items()},
         errata=errata,
         missing=[entry for entry in contents.entries if not entry.present],
         counts=counts.most_common(),
         version=__version__,
-        css=_safe(_own("page.css")),
-        js=_safe(_own("page.js")),
+        own=own,
     )
     # JSON may hold half a surrogate pair, which no file can.
     return page.encode("utf-8", "replace").decode("utf-8")
 
 
-def _own(name: str) -> str:
-    return (resources("deqcli.report") / name).read_text("utf-8")
-
-
-def _safe(text: str) -> tuple[Markup, str]:
-    """Return a text of ours unescaped, and the hash by which the page's policy allows it alone."""
-    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-    return Markup(text), f"sha256-{digest}"
+def _sha256(text: str) -> str:
+    """Return the hash by which the policy of the page allows this style or script alone."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -13,13 +13,6 @@ NOT_RECORDED = "not recorded"
 _OUT = re.compile(r"""\s--out[ =]((?:'[^']*'|"[^"]*"|[^\s'"])+)""")
 _LETTERS = {"sigma": "σ", "alpha": "α", "gamma": "γ", "lambda": "λ"}
 _UNMEASURED = "Not measured in this folder: run deqcli reproduce errata/printed-forms."
-#: What can be said of a claim where a run lacks the number.
-_PROSE = {
-    "iclr-corollary-1": "deqcli match --family quadratic ends with exit code 3 and the residuals.",
-    "iclr-corollary-2": "For ReLU α2 is not ½α3, which one layer forces: deqcli match says so.",
-    "iclr-figure-1": "The distance of the exact kernel is in the table of verdicts.",
-    "sum-for-k": "By summing the geometric series.",
-}
 _DEFINITION = (
     " Measured against the exact Θ: G/(1 − Ġ) itself, and the corrected closed form. The "
     "printed κ² and β3 are not measured: they follow from the formulas."
@@ -68,16 +61,10 @@ def command(record: Mapping[str, Any]) -> str:
     return recorded(record, lambda record: _OUT.sub(kept, record["command"]))
 
 
-def _commit(record: Any) -> str:
-    commit = record["environment"]["commit"]
-    if commit is None:
-        return "none: an installed package"
-    return f"{commit['revision'][:12]}{' and changes' if commit['dirty'] else ''}"
-
-
 _FACTS: dict[str, Text] = {
     "deqcli": "{deqcli}".format_map,
-    "commit": _commit,
+    "commit": "{environment[commit][revision]:.12}".format_map,
+    "changes not committed": "{environment[commit][dirty]}".format_map,
     "seed": "{seed}".format_map,
     "settings (hash)": "{spec_hash}".format_map,
     "Python": "{environment[python]}".format_map,
@@ -96,13 +83,7 @@ _FACTS: dict[str, Text] = {
 
 
 def provenance(record: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a record says of a run's origin, by what it is.
-
-    Examples
-    --------
-    >>> [provenance({"seed": 0})[key] for key in ("seed", "time")]
-    ['0', 'not recorded']
-    """
+    """Return what a record says of a run's origin, by what it is."""
     return {name: recorded(record, text) for name, text in _FACTS.items()}
 
 
@@ -113,14 +94,7 @@ def sizes(record: Mapping[str, Any]) -> str:
 
 
 def evidence(name: str, results: Any) -> str:
-    """Return the measured evidence of an erratum in a few sentences.
-
-    Parameters
-    ----------
-    name : str
-        The key of the erratum.
-    results : mapping or None
-        What a run of ``deqcli errata`` recorded.
+    """Return the evidence of an erratum, by its key, in the results of a run of ``deqcli errata``.
 
     Examples
     --------
@@ -130,13 +104,10 @@ def evidence(name: str, results: Any) -> str:
     >>> evidence("icml-theorem-1", results)
     'Error at n = 250 → 4000: printed 0.596 → 0.668, right 0.117 → 0.0278 (slope −0.51).'
     >>> evidence("sum-for-k", results)
-    'By summing the geometric series.'
+    'Not measured in this folder: run deqcli reproduce errata/printed-forms.'
     """
-    if name in _PROSE:
-        return recorded(
-            results, lambda results: str(results["claims"][name]["evidence"]), _PROSE[name]
-        )
-    text = recorded(results, lambda results: _curve(results["errata"][name]), _UNMEASURED)
+    claim = recorded(results, f"{{claims[{name}][evidence]}}".format_map, _UNMEASURED)
+    text = recorded(results, lambda results: _curve(results["errata"][name]), claim)
     if name == "icml-ntk" and text != _UNMEASURED:
         text += _DEFINITION + recorded(results, _TANGENT.format_map, "")
     return text
