@@ -1,255 +1,216 @@
-"""The page itself: HTML put together from a folder of results, everything inside one file."""
+"""One HTML file of a folder of results, with everything inside.
+
+:func:`collect` alone (with :func:`_number`) knows of presets, summary and records. :func:`render`
+lays out what it returns; ``page.html`` escapes every text of it.
+"""
 
 from __future__ import annotations
 
 import base64
-import json
+import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping
-from html import escape
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib.resources import files as resources
 from pathlib import Path
-from string import Template
-from typing import Any
+from typing import Any, NamedTuple
 
+import jinja2
 import pandas as pd
 
 from deqcli import presets
 from deqcli._version import __version__
 from deqcli.errors import InputError
-from deqcli.report.errata import ENTRIES, evidence
-from deqcli.report.texts import command, first_sentence, greek
-from deqcli.reproduction import summary
+from deqcli.report import texts
+from deqcli.reproduction import reading, summary
 from deqcli.reproduction.quantities import QUANTITIES
-from deqcli.reproduction.running import read
-from deqcli.reproduction.verdicts import RULE, SILENT, Run
-from deqcli.studies.errata import SETUP
+from deqcli.reproduction.verdicts import RULE
+from deqcli.studies.errata import ERRATA, SETUP
+from deqcli.studies.errata_claims import CLAIMS
 
-TITLE = "The figures again: deep equilibrium models and their explicit twins"
-LEAD = (
-    "Every figure of four papers on deep equilibrium models, made again by one command, with the "
-    "paper’s number beside ours, what was found wrong, and what made each figure."
-)
 PAPERS = {
     "hld": "HLD: On the equivalence between implicit and explicit neural networks (workshop, 2023)",
     "iclr": "ICLR: Implicit NNs are almost equivalent to not-so-deep explicit NNs (preprint)",
     "icml": "ICML: Deep equilibrium models are almost equivalent to not-so-deep explicit models",
     "gen": "GEN: Training only the implicit layer",
-    "errata": "Errata",
 }
 _ERRATA_PRESET = "errata/printed-forms"
 #: What stands for rows of a summary that was made of other settings than the run shown.
 _STALE = "summary is of another run; run deqcli reproduce"
 _ABSENT = "in the summary, but not in this folder; run deqcli reproduce"
+#: The class names of verdicts, by their first word; all others are "silent".
+_KINDS = ("agrees", "differs", "failed", "undecided", "skipped", "stale")
+_PNG = b"\x89PNG\r\n\x1a\n"
 
 
-def build(out: Path) -> str:
+@dataclass(frozen=True)
+class Number:
+    """One row of the summary: the paper's number and ours."""
+
+    quantity: str
+    paper: str
+    ours: str
+    verdict: str
+    note: str
+    kind: str
+
+
+class Picture(NamedTuple):
+    """A PNG: its size in pixels, and its bytes in base64."""
+
+    width: int
+    height: int
+    data: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A preset: its numbers and, if its run is in the folder, its figure and provenance."""
+
+    name: str
+    title: str
+    numbers: tuple[Number, ...] = ()
+    present: bool = False
+    caption: str = ""
+    picture: Picture | None = None
+    command: str = ""
+    provenance: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def anchor(self) -> str:
+        """Name of its place on the page."""
+        return re.sub(r"[^a-z0-9]+", "-", self.name.lower())
+
+    @property
+    def alt(self) -> str:
+        """The figure in a sentence."""
+        return texts.first_sentence(self.caption)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """All that the page says; of each erratum: where, what is printed, what is right, evidence."""
+
+    entries: tuple[Entry, ...]
+    errata: tuple[tuple[str, str, str, str], ...]
+    setup: str
+    rule: str
+
+
+def collect(results: Path) -> Contents:
+    """Return what a folder of results holds; nothing else here knows how it is stored."""
+    rows: dict[str, list[dict[Any, Any]]] = {name: [] for name in QUANTITIES}
+    for row in summary.read(results).to_dict("records"):
+        rows.setdefault(summary.text(row["preset"]), []).append(row)
+    entries, errata_results, setup = [], None, ""
+    for name, mine in rows.items():
+        preset = presets.load(name) if name in QUANTITIES else None
+        run = reading.run(results, preset.stem) if preset else None
+        title = preset.title if preset else summary.text(mine[0]["figure"]) or name
+        # A skipped or failed preset has rows without a hash, which say why.
+        hashes = {summary.text(row["spec_hash"]) for row in mine}
+        current = hashes <= {"" if run is None else str(run.record["spec_hash"])}
+        stale = Number("", "", "–", _STALE if run else _ABSENT, "", "stale")
+        numbers = tuple(_number(row, name) for row in mine) if current else (stale,)
+        if preset is None or run is None:
+            entries.append(Entry(name, title, numbers))
+            continue
+        caption = texts.greek(preset.about)
+        cut = summary.text(mine[0]["cut"]).split() if mine and current else []
+        if cut:
+            caption += f" This run is smaller than that: {', '.join(cut)}."
+        picture = _picture(results / f"{preset.stem}.png")
+        command, provenance = texts.command(run.record), texts.provenance(run.record)
+        entries.append(Entry(name, title, numbers, True, caption, picture, command, provenance))
+        if name == _ERRATA_PRESET:
+            errata_results, setup = run.results, f"{SETUP} {texts.sizes(run.record)}"
+    errata = tuple(
+        (entry.where, entry.printed, entry.right, texts.evidence(key, errata_results))
+        for key, entry in (ERRATA | CLAIMS).items()
+    )
+    return Contents(tuple(entries), errata, setup, RULE)
+
+
+def _number(row: Mapping[str, Any], name: str) -> Number:
+    quantity, paper, note = (summary.text(row[key]) for key in ("quantity", "paper", "note"))
+    try:
+        numbers = {key: float(row[key]) for key in ("ours", "spread")}
+        ours = summary.ours(pd.Series(numbers, dtype=object))
+    except (ArithmeticError, ValueError) as error:
+        raise InputError(
+            f"summary.csv cannot be used: {name} has ours = {row['ours']!r} and spread = "
+            f"{row['spread']!r}, not two numbers; delete it and run deqcli reproduce again."
+        ) from error
+    verdict = summary.text(row["verdict"]).strip() or texts.NOT_RECORDED
+    word = verdict.partition(" ")[0]
+    return Number(quantity, paper, ours, verdict, note, word if word in _KINDS else "silent")
+
+
+def _picture(path: Path) -> Picture | None:
+    data = path.read_bytes() if path.is_file() else b""
+    if not data.startswith(_PNG):
+        return None
+    # Width and height keep the place of a picture that is not decoded yet; a PNG begins with them.
+    width, height = (int.from_bytes(data[start : start + 4], "big") for start in (16, 20))
+    return Picture(width, height, base64.b64encode(data).decode())
+
+
+def build(results: Path) -> str:
     """Return the page of a folder of results.
 
     Raises
     ------
     InputError
-        If the folder has no result of any preset.
+        If the folder has no result of any preset, or cannot be read.
     """
-    if not out.is_dir():
-        raise InputError(f"There is no folder {out}; run: deqcli reproduce all --quick.")
-    runs = {name: read(out, presets.load(name).stem) for name in QUANTITIES}
-    found = {name: run for name, run in runs.items() if run is not None}
-    if not found:
+    try:
+        if not results.is_dir():
+            raise InputError(f"There is no folder {results}; run: deqcli reproduce all --quick.")
+        contents = collect(results)
+        quick = any((results / "quick").glob("*.json"))
+    # A name too long, no permission; JSON nested without end.
+    except (OSError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{results} cannot be read: {reason}; give other `results`.") from error
+    if not any(entry.present for entry in contents.entries):
         remedy = "run: deqcli reproduce all --quick."
-        if any((out / "quick").glob("*.json")):
-            remedy = f"give --results {out / 'quick'}, or run: deqcli reproduce all."
-        raise InputError(f"{out} has no results of a preset; {remedy}")
-    table = _current(summary.read(out), found)
-    figures = [name for name in found if name != _ERRATA_PRESET]
-    sections = [("verdicts", "Verdicts", _verdicts(table, found))]
-    entries = [("verdicts", "Verdicts", False)]
-    for paper in dict.fromkeys(name.partition("/")[0] for name in figures):
-        mine = [name for name in figures if name.startswith(f"{paper}/")]
-        body = "\n".join(_figure(name, found[name], out, table) for name in mine)
-        sections.append((paper, PAPERS[paper], body))
-        entries.append((paper, PAPERS[paper].partition(":")[0], False))
-        entries += [(_anchor(name), presets.load(name).title, True) for name in mine]
-    sections.append(("errata", "What was found wrong in the papers", _errata(found, out, table)))
-    entries.append(("errata", "What was found wrong in the papers", False))
-    missing = [name for name, run in runs.items() if run is None]
-    if missing:
-        items = "".join(f"<li>{escape(presets.load(name).title)}</li>" for name in missing)
-        sections.append(("missing", "Not in this folder", f"<ul>{items}</ul>"))
-        entries.append(("missing", "Not in this folder", False))
-    return _fill(entries, sections)
+        if quick:
+            remedy = f"give {results / 'quick'} as `results`, or run: deqcli reproduce all."
+        raise InputError(f"{results} has no results of a preset; {remedy}")
+    return render(contents)
 
 
-def _fill(
-    entries: Iterable[tuple[str, str, bool]], sections: Iterable[tuple[str, str, str]]
-) -> str:
-    place = resources("deqcli.report")
-    parts = {name: (place / f"page.{name}").read_text("utf-8") for name in ("html", "css", "js")}
-    contents = "\n".join(
-        f'<li{" class=sub" if sub else ""}><a href="#{anchor}">{escape(text)}</a></li>'
-        for anchor, text, sub in entries
+def render(contents: Contents) -> str:
+    """Return the page of what :func:`collect` found."""
+    papers: dict[str, list[Entry]] = {}
+    errata = None
+    for entry in contents.entries:
+        if entry.name == _ERRATA_PRESET:
+            errata = entry
+        elif entry.present:
+            papers.setdefault(entry.name.partition("/")[0], []).append(entry)
+    numbers = [number for entry in contents.entries for number in entry.numbers]
+    counts = Counter(number.verdict for number in numbers if number.kind != "stale")
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    main = "\n".join(
-        f'<section id="{anchor}"><h2><a href="#{anchor}">{escape(title)}</a></h2>\n{body}</section>'
-        for anchor, title, body in sections
-    )
-    return Template(parts["html"]).substitute(
-        title=escape(TITLE),
-        lead=escape(LEAD),
-        style=parts["css"],
-        script=parts["js"],
+    own = {kind: (resources("deqcli.report") / f"page.{kind}").read_text("utf-8")
+           for kind in ("html", "css", "js")}  # fmt: skip
+    environment.filters["sha256"] = _sha256
+    page = environment.from_string(own["html"]).render(
         contents=contents,
-        main=main,
-        footer=f"Made by deqcli {__version__}: <code>deqcli reproduce all</code>, then "
-        "<code>deqcli report</code>.",
+        papers={key: (PAPERS.get(key, key), entries) for key, entries in papers.items()},
+        errata=errata,
+        missing=[entry for entry in contents.entries if not entry.present],
+        counts=counts.most_common(),
+        version=__version__,
+        own=own,
     )
+    # JSON may hold half a surrogate pair, which no file can.
+    return page.encode("utf-8", "replace").decode("utf-8")
 
 
-def _anchor(name: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", name.lower())
-
-
-def _current(table: pd.DataFrame, found: Mapping[str, Run]) -> pd.DataFrame:
-    """Return the summary without numbers of other runs than those found; one row says so."""
-    parts = []
-    for name, rows in table.groupby("preset", sort=False):
-        run, hashes = found.get(str(name)), set(rows["spec_hash"].dropna())
-        if run is None and not hashes:
-            parts.append(rows)  # skipped or failed, and why
-        elif run is not None and rows["spec_hash"].eq(run.record["spec_hash"]).all():
-            parts.append(rows)
-        else:
-            empty = dict.fromkeys(summary.COLUMNS)
-            known = {key: rows[key].iloc[0] for key in ("preset", "figure")}
-            verdict = _ABSENT if run is None else _STALE
-            parts.append(pd.DataFrame([{**empty, **known, "verdict": verdict}]))
-    return pd.concat(parts, ignore_index=True) if parts else table
-
-
-def _verdicts(table: pd.DataFrame, found: Collection[str]) -> str:
-    if table.empty:
-        return "<p>There is no summary in this folder: run <code>deqcli reproduce all</code>.</p>"
-    counts = ", ".join(
-        f"{count} × {escape(str(verdict))}"
-        for verdict, count in table["verdict"].value_counts().items()
-        if verdict not in (_STALE, _ABSENT)
-    )
-    head = ("figure", "quantity", "paper", "ours", "verdict")
-    # The figure is named where its rows begin.
-    first = table["preset"] != table["preset"].shift()
-    return f"<p>{f'{counts}. ' if counts else ''}{escape(RULE)}</p>\n" + _table(
-        head,
-        [
-            _row(row, row["preset"] in found, begins)
-            for row, begins in zip(_records(table), first, strict=True)
-        ],
-    )
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{str(key): value for key, value in row.items()} for _, row in table.iterrows()]
-
-
-def _row(row: dict[str, Any], shown: bool, begins: bool) -> list[tuple[str, str]]:
-    anchor = _anchor(row["preset"]) if shown else "missing"
-    figure = f'<a href="#{anchor}">{escape(summary.text(row["figure"]))}</a>' if begins else ""
-    note = summary.text(row["note"])
-    return [("", figure), *_numbers(row, f"<small>{escape(note)}</small>" if note else "")]
-
-
-def _numbers(row: dict[str, Any], note: str = "") -> list[tuple[str, str]]:
-    verdict = row["verdict"]
-    kind = "silent" if verdict == SILENT or verdict.startswith("not") else verdict.split()[0]
-    if verdict in (_STALE, _ABSENT):
-        kind = "stale"
-    return [
-        ("", escape(summary.text(row["quantity"]))),
-        ("paper", escape(summary.text(row["paper"]))),
-        ("ours", escape(summary.ours(pd.Series(row)))),
-        ("", f'<span class="verdict {kind}">{escape(verdict)}</span>{note}'),
-    ]
-
-
-def _table(head: Iterable[str], rows: Iterable[list[tuple[str, str]]], kind: str = "number") -> str:
-    """Return a table whose cells are (label on a phone, HTML); labelled ones are of that kind."""
-    titles = "".join(f"<th>{escape(title)}</th>" for title in head)
-    lines = []
-    for cells in rows:
-        line = "".join(
-            f'<td class="{kind}" data-label="{label}">{cell}</td>' if label and cell
-            else f"<td>{cell}</td>"
-            for label, cell in cells
-        )  # fmt: skip
-        lines.append(f"<tr>{line}</tr>")
-    return (
-        f'<div class="wide"><table class="cards"><thead><tr>{titles}</tr></thead>\n<tbody>'
-        + "\n".join(lines)
-        + "</tbody></table></div>"
-    )
-
-
-def _figure(name: str, run: Run, out: Path, table: pd.DataFrame) -> str:
-    preset = presets.load(name)
-    anchor = _anchor(name)
-    mine = [row for row in _records(table) if row["preset"] == name]
-    numbers = _table(("quantity", "paper", "ours", "verdict"), map(_numbers, mine)) if mine else ""
-    caption = greek(preset.about)
-    cut = summary.text(mine[0]["cut"]).split() if mine else []
-    if cut:
-        caption += f" This run is smaller than that: {', '.join(cut)}."
-    return (
-        f'<article id="{anchor}"><h3><a href="#{anchor}">{escape(preset.title)}</a></h3>\n'
-        f"{_image(out / f'{preset.stem}.png', caption)}\n{numbers}\n"
-        f"<pre><code>{escape(command(run.record['command']))}</code></pre>\n{_provenance(run)}</article>"
-    )
-
-
-def _image(path: Path, caption: str) -> str:
-    if not path.is_file():
-        return f"<p>{escape(path.name)} is missing.</p>"
-    data = path.read_bytes()
-    # Width and height keep the place of a picture that is not decoded yet; a PNG begins with them.
-    width, height = (int.from_bytes(data[start : start + 4], "big") for start in (16, 20))
-    encoded = base64.b64encode(data).decode()
-    return (
-        f'<figure><div class="plot" tabindex="0"><img width="{width}" height="{height}" '
-        f'alt="{escape(first_sentence(caption))}" src="data:image/png;base64,{encoded}"></div>'
-        f"<figcaption>{escape(caption)}</figcaption></figure>"
-    )
-
-
-def _provenance(run: Run) -> str:
-    record, environment = run.record, run.record["environment"]
-    commit = environment.get("commit") or {}
-    versions = ", ".join(f"{k} {v}" for k, v in environment["packages"].items() if v)
-    revision = str(commit.get("revision", "installed package"))[:12]
-    facts = {
-        "deqcli": f"{record['deqcli']}, {revision}{' and changes' if commit.get('dirty') else ''}",
-        "seed": record["seed"],
-        "settings (hash)": record["spec_hash"],
-        "Python": f"{environment['python']}; {versions}",
-        "machine": f"{environment['platform']}, {(environment['cpu'] or {}).get('model')}",
-        "time": f"{record['timings'].get('points', 0):.0f} s on {record['timings'].get('jobs')} "
-        "process(es)",
-        "files (SHA-256)": "; ".join(f"{k} {v[:16]}…" for k, v in record["outputs"].items()),
-        "all settings": json.dumps(record["spec"], sort_keys=True, ensure_ascii=False),
-    }
-    items = "".join(f"<dt>{escape(k)}</dt><dd>{escape(str(v))}</dd>" for k, v in facts.items())
-    return f"<details><summary>Provenance</summary><dl>{items}</dl></details>"
-
-
-def _errata(found: dict[str, Run], out: Path, table: pd.DataFrame) -> str:
-    run = found.get(_ERRATA_PRESET)
-    rows = [
-        [("", f"<strong>{escape(entry.where)}</strong>"), ("printed", escape(entry.printed)),
-         ("right", escape(entry.right)),
-         ("evidence", escape(evidence(name, run.results if run else None)))]
-        for name, entry in ENTRIES.items()
-    ]  # fmt: skip
-    body = _table(("where", "printed", "right", "evidence"), rows, "text")
-    if run is not None:
-        spec = run.record["spec"]
-        sizes = f" Here n = {', '.join(map(str, spec['sizes']))}; {spec['trials']} trial(s) each."
-        body += f'<p class="note">{escape(SETUP + sizes)}</p>\n'
-        body += _figure(_ERRATA_PRESET, run, out, table)
-    return body
+def _sha256(text: str) -> str:
+    """Return the hash by which the policy of the page allows this style or script alone."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

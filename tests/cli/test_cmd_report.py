@@ -26,7 +26,7 @@ def test_report_of_a_real_run(deqcli, results):
     assert page.count("data:image/png;base64,") == 1
     assert "Error at n = 32 → 64" in page
     assert "deqcli -q errata --n 32,64" in page
-    assert "ReLU has E φ&#x27;&#x27; = 0.4" in page
+    assert "ReLU has E φ&#39;&#39; = 0.4" in page
     assert "Here n = 32, 64; 1 trial(s) each." in page
 
 
@@ -56,7 +56,7 @@ def test_no_folder_and_a_folder_of_quick_results_say_what_to_do(deqcli):
     Path("results/quick/icml-h-tanh.json").write_text("{}")
     done = deqcli("report")
     assert done.code == 2
-    assert "give --results results/quick" in done.err
+    assert "give results/quick as" in done.err
 
 
 def test_help_has_an_example(deqcli):
