@@ -176,3 +176,28 @@ def test_scalars_of_icml_tangent_kernel():
     printed_errors, right_errors = np.array(errors).T
     assert right_errors[-1] < 0.6 * right_errors[0]
     assert printed_errors[-1] > 0.8 * printed_errors[0] > 10 * right_errors[0]
+
+
+def test_one_layer_comes_near_a_relu_deq_but_no_nearer_with_n():
+    """One Leaky-ReLU layer with c1 and d of the DEQ (§6): 0.2 % of the norm of G."""
+    rows = []
+    for n in (200, 800):
+        model = deqcli.GaussianMixture.papers(int(1.25 * n), mean_norm=2.0)
+        data = model.sample(n, np.random.default_rng(0))
+        statistics = model.statistics(np.bincount(data.y))
+        tau0 = statistics.tau0
+        s = deqcli.implicit_scalars("relu", 0.2, 0.8, tau0)
+        kernel = deqcli.implicit_kernels(data.X, deqcli.activation("relu").shifted(s.shift), 0.2).ck
+        mean = math.sqrt(s.alpha1)
+        half = math.sqrt((s.gamma2 / tau0**2 - s.alpha1) / (1 - 2 / math.pi))
+        layer = deqcli.explicit_scalars([f"maxlin:a={mean + half},b={mean - half}"], tau0)
+        assert (layer.alpha1, layer.tau2) == pytest.approx((s.alpha1, s.gamma2), rel=1e-10)
+        twin = deqcli.explicit_kernels(data.X, layer.acts).ck
+        equivalent = deqcli.equivalent(data.X, data.y, s, "ck", statistics)
+        distances = [deqcli.operator_distance(kernel, other) for other in (twin, equivalent)]
+        rows.append([*distances, np.linalg.norm(kernel, 2)])
+    (near, own, norm), (near_later, own_later, norm_later) = rows
+    assert (round(near, 4), round(near_later, 4)) == (0.0028, 0.0025)
+    assert (round(own, 3), round(own_later, 3)) == (0.056, 0.025)
+    assert near / norm < 0.0021
+    assert near_later / norm_later < 0.0021
