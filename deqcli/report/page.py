@@ -19,23 +19,12 @@ from typing import Any, NamedTuple
 import jinja2
 import pandas as pd
 
-from deqcli import presets
 from deqcli._version import __version__
 from deqcli.errors import InputError
+from deqcli.quantities import RULE
 from deqcli.report import texts
-from deqcli.reproduction import reading, summary
-from deqcli.reproduction.quantities import QUANTITIES
-from deqcli.reproduction.verdicts import RULE
-from deqcli.studies.errata import ERRATA, SETUP
-from deqcli.studies.errata_claims import CLAIMS
+from deqcli.reproduction import presets, reading, summary
 
-PAPERS = {
-    "hld": "HLD: On the equivalence between implicit and explicit neural networks (workshop, 2023)",
-    "iclr": "ICLR: Implicit NNs are almost equivalent to not-so-deep explicit NNs (preprint)",
-    "icml": "ICML: Deep equilibrium models are almost equivalent to not-so-deep explicit models",
-    "gen": "GEN: Training only the implicit layer",
-}
-_ERRATA_PRESET = "errata/printed-forms"
 #: What stands for rows of a summary that was made of other settings than the run shown.
 _STALE = "summary is of another run; run deqcli reproduce"
 _ABSENT = "in the summary, but not in this folder; run deqcli reproduce"
@@ -66,7 +55,11 @@ class Picture(NamedTuple):
 
 @dataclass(frozen=True)
 class Entry:
-    """A preset: its numbers and, if its run is in the folder, its figure and provenance."""
+    """A preset: its numbers and, if its run is in the folder, its figure and provenance.
+
+    A study whose findings have ``entries`` (where, printed, right, evidence) and the ``setup`` that
+    they were measured in has them set above its figure.
+    """
 
     name: str
     title: str
@@ -76,6 +69,8 @@ class Entry:
     picture: Picture | None = None
     command: str = ""
     provenance: Mapping[str, str] = field(default_factory=dict)
+    evidence: tuple[tuple[str, ...], ...] = ()
+    setup: str = ""
 
     @property
     def anchor(self) -> str:
@@ -90,46 +85,55 @@ class Entry:
 
 @dataclass(frozen=True)
 class Contents:
-    """All that the page says; of each erratum: where, what is printed, what is right, evidence."""
+    """All that the page says: the presets, and the titles of their papers."""
 
     entries: tuple[Entry, ...]
-    errata: tuple[tuple[str, str, str, str], ...]
-    setup: str
+    papers: Mapping[str, str]
     rule: str
 
 
 def collect(results: Path) -> Contents:
     """Return what a folder of results holds; nothing else here knows how it is stored."""
-    rows: dict[str, list[dict[Any, Any]]] = {name: [] for name in QUANTITIES}
+    known = presets.names()
+    rows: dict[str, list[dict[Any, Any]]] = {name: [] for name in known}
     for row in summary.read(results).to_dict("records"):
         rows.setdefault(summary.text(row["preset"]), []).append(row)
-    entries, errata_results, setup = [], None, ""
+    entries = []
     for name, mine in rows.items():
-        preset = presets.load(name) if name in QUANTITIES else None
-        run = reading.run(results, preset.stem) if preset else None
-        title = preset.title if preset else summary.text(mine[0]["figure"]) or name
+        preset = presets.load(name) if name in known else None
+        run = reading.recorded(results, preset.stem) if preset else None
+        title = preset.heading if preset else summary.text(mine[0]["figure"]) or name
         # A skipped or failed preset has rows without a hash, which say why.
-        hashes = {summary.text(row["spec_hash"]) for row in mine}
-        current = hashes <= {"" if run is None else str(run.record["spec_hash"])}
+        hashes = {summary.text(row["hash"]) for row in mine}
+        current = hashes <= {"" if run is None else str(run.record["hash"])}
         stale = Number("", "", "–", _STALE if run else _ABSENT, "", "stale")
         numbers = tuple(_number(row, name) for row in mine) if current else (stale,)
         if preset is None or run is None:
             entries.append(Entry(name, title, numbers))
             continue
-        caption = texts.greek(preset.about)
+        caption = f"{preset.figure.about} {preset.figure.open}".strip()
         cut = summary.text(mine[0]["cut"]).split() if mine and current else []
         if cut:
             caption += f" This run is smaller than that: {', '.join(cut)}."
-        picture = _picture(results / f"{preset.stem}.png")
-        command, provenance = texts.command(run.record), texts.provenance(run.record)
-        entries.append(Entry(name, title, numbers, True, caption, picture, command, provenance))
-        if name == _ERRATA_PRESET:
-            errata_results, setup = run.results, f"{SETUP} {texts.sizes(run.record)}"
-    errata = tuple(
-        (entry.where, entry.printed, entry.right, texts.evidence(key, errata_results))
-        for key, entry in (ERRATA | CLAIMS).items()
-    )
-    return Contents(tuple(entries), errata, setup, RULE)
+        entries.append(
+            Entry(
+                name,
+                title,
+                numbers,
+                present=True,
+                caption=caption,
+                picture=_picture(results / f"{preset.stem}.png"),
+                command=texts.command(run.record),
+                provenance=texts.provenance(run.record),
+                evidence=texts.evidence(run.findings),
+                setup=texts.recorded(run.findings, "{setup}".format_map, ""),
+            )
+        )
+    papers = {
+        folder: f"{paper.key}: {paper.title}" + (f" ({paper.venue})" if paper.venue else "")
+        for folder, paper in presets.papers().items()
+    }
+    return Contents(tuple(entries), papers, RULE)
 
 
 def _number(row: Mapping[str, Any], name: str) -> Number:
@@ -184,11 +188,8 @@ def build(results: Path) -> str:
 def render(contents: Contents) -> str:
     """Return the page of what :func:`collect` found."""
     papers: dict[str, list[Entry]] = {}
-    errata = None
     for entry in contents.entries:
-        if entry.name == _ERRATA_PRESET:
-            errata = entry
-        elif entry.present:
+        if entry.present:
             papers.setdefault(entry.name.partition("/")[0], []).append(entry)
     numbers = [number for entry in contents.entries for number in entry.numbers]
     counts = Counter(number.verdict for number in numbers if number.kind != "stale")
@@ -200,8 +201,7 @@ def render(contents: Contents) -> str:
     environment.filters["sha256"] = _sha256
     page = environment.from_string(own["html"]).render(
         contents=contents,
-        papers={key: (PAPERS.get(key, key), entries) for key, entries in papers.items()},
-        errata=errata,
+        papers={key: (contents.papers.get(key, key), mine) for key, mine in papers.items()},
         missing=[entry for entry in contents.entries if not entry.present],
         counts=counts.most_common(),
         version=__version__,

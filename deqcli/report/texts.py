@@ -5,23 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import PureWindowsPath
 from typing import Any
 
 NOT_RECORDED = "not recorded"
 
 _OUT = re.compile(r"""\s--out[ =]((?:'[^']*'|"[^"]*"|[^\s'"])+)""")
-_LETTERS = {"sigma": "σ", "alpha": "α", "gamma": "γ", "lambda": "λ"}
-_UNMEASURED = "Not measured in this folder: run deqcli reproduce errata/printed-forms."
-_DEFINITION = (
-    " Measured against the exact Θ: G/(1 − Ġ) itself, and the corrected closed form. The "
-    "printed κ² and β3 are not measured: they follow from the formulas."
-)
-_TANGENT = (
-    " From the tangent kernel of {empirical_ntk[networks]} simulated networks of width "
-    "{empirical_ntk[width]}, G/(1 − Ġ) is {empirical_ntk[printed_relative]:.0%} off, Θ "
-    "{empirical_ntk[right_relative]:.1%}."
-)
 
 Text = Callable[[Any], str]
 
@@ -65,8 +55,8 @@ _FACTS: dict[str, Text] = {
     "deqcli": "{deqcli}".format_map,
     "commit": "{environment[commit][revision]:.12}".format_map,
     "changes not committed": "{environment[commit][dirty]}".format_map,
-    "seed": "{seed}".format_map,
-    "settings (hash)": "{spec_hash}".format_map,
+    "seed": "{settings[seed]}".format_map,
+    "settings (hash)": "{hash}".format_map,
     "Python": "{environment[python]}".format_map,
     "packages": lambda record: ", ".join(
         f"{name} {version}"
@@ -78,7 +68,9 @@ _FACTS: dict[str, Text] = {
     "files (SHA-256)": lambda record: "; ".join(
         f"{name} {digest[:16]}…" for name, digest in record["outputs"].items()
     ),
-    "all settings": lambda record: json.dumps(record["spec"], sort_keys=True, ensure_ascii=False),
+    "all settings": lambda record: json.dumps(
+        record["settings"], sort_keys=True, ensure_ascii=False
+    ),
 }
 
 
@@ -87,38 +79,22 @@ def provenance(record: Mapping[str, Any]) -> dict[str, str]:
     return {name: recorded(record, text) for name, text in _FACTS.items()}
 
 
-def sizes(record: Mapping[str, Any]) -> str:
-    """Return the sizes of a run of the errata in a sentence."""
-    numbers = recorded(record, lambda record: ", ".join(map(str, record["spec"]["sizes"])))
-    return f"Here n = {numbers}; {recorded(record, '{spec[trials]}'.format_map)} trial(s) each."
-
-
-def evidence(name: str, results: Any) -> str:
-    """Return the evidence of an erratum, by its key, in the results of a run of ``deqcli errata``.
+def evidence(findings: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+    """Return the entries of a study's findings: where, what is printed, what is right, evidence.
 
     Examples
     --------
-    >>> results = {"errata": {"icml-theorem-1": {"sizes": [250, 4000],
-    ...     "printed_errors": [0.596, 0.668], "right_errors": [0.117, 0.0278],
-    ...     "right_slope": -0.51}}}
-    >>> evidence("icml-theorem-1", results)
-    'Error at n = 250 → 4000: printed 0.596 → 0.668, right 0.117 → 0.0278 (slope −0.51).'
-    >>> evidence("sum-for-k", results)
-    'Not measured in this folder: run deqcli reproduce errata/printed-forms.'
+    >>> entry = {"where": "Theorem 1", "printed": "a", "right": "b", "evidence": "c"}
+    >>> evidence({"entries": [entry, "odd"]}), evidence({})
+    ((('Theorem 1', 'a', 'b', 'c'),), ())
     """
-    claim = recorded(results, f"{{claims[{name}][evidence]}}".format_map, _UNMEASURED)
-    text = recorded(results, lambda results: _curve(results["errata"][name]), claim)
-    if name == "icml-ntk" and text != _UNMEASURED:
-        text += _DEFINITION + recorded(results, _TANGENT.format_map, "")
-    return text
-
-
-def _curve(curve: Any) -> str:
-    sizes, printed, right = (curve[key] for key in ("sizes", "printed_errors", "right_errors"))
-    return (
-        f"Error at n = {sizes[0]} → {sizes[-1]}: printed {printed[0]:.3g} → {printed[-1]:.3g}, "
-        f"right {right[0]:.3g} → {right[-1]:.3g} (slope {curve['right_slope']:.2f})."
-    ).replace("slope -", "slope −")
+    entries = findings.get("entries")
+    keys = ("where", "printed", "right", "evidence")
+    return tuple(
+        tuple(recorded(entry, partial(str.format_map, f"{{{key}}}")) for key in keys)
+        for entry in (entries if isinstance(entries, list) else ())
+        if isinstance(entry, dict)
+    )
 
 
 def first_sentence(text: str) -> str:
@@ -130,16 +106,3 @@ def first_sentence(text: str) -> str:
     'Errors for n = 0.5 p, see p. 8; slopes.'
     """
     return re.split(r"(?<=\.)\s+(?=[\"“(]?[A-Z])", text, maxsplit=1)[0]
-
-
-def greek(text: str) -> str:
-    """Write the letters of a preset's header as a reader expects them.
-
-    Examples
-    --------
-    >>> greek("sigma_a^2 = 0.1, the norm of gamma A(k), alpha2")
-    'σa² = 0.1, the norm of γ A(k), α2'
-    """
-    for name, letter in _LETTERS.items():
-        text = re.sub(rf"\b{name}(?=[_\W\d])", letter, text)
-    return text.replace("σ_a^2", "σa²").replace("σ_b^2", "σb²").replace("λ_max", "λmax")
