@@ -8,6 +8,7 @@ import click
 
 from deqcli.cli import options
 from deqcli.cli.options import Commas
+from deqcli.vocabulary import Kernel
 
 
 @click.command(context_settings={"default_map": {"data": "mnist"}}, epilog="""\b
@@ -33,7 +34,7 @@ Examples:
               default="deq,matched,plain", metavar="deq,matched,plain",
               help="Networks: the DEQ; the explicit one that 'deqcli match' finds for it; one "
               "of that depth with the DEQ's own activation.")  # fmt: skip
-@click.option("--match", "matched", type=click.Choice(("ck", "ntk")), default="ck",
+@click.option("--match", "matched", type=click.Choice(tuple(Kernel)), default="ck",
               help="Which kernel the matched network shares with the DEQ.")  # fmt: skip
 @click.option("--train", "trained", type=click.Choice(("all", "readout")), default="all",
               help="Which weights are trained. With only the readout, a wide network is its CK; "

@@ -36,6 +36,6 @@ def command(what: str) -> None:
         for name in presets.names():
             click.echo(f"{name:22s} {presets.load(name).title}")
     else:
-        from deqcli.kernels.implicit import KERNELS
+        from deqcli.vocabulary import Kernel
 
-        click.echo("\n".join(name.replace("_", "-") for name in KERNELS))
+        click.echo("\n".join(Kernel))

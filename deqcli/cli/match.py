@@ -13,15 +13,13 @@ from deqcli.cli import options
 Examples:
   deqcli match --act relu --sigma-a2 0.2
   deqcli match --act tanh --sigma-a2 0.1 --export torch
-  deqcli match --act gelu --kernel ntk --tau0 1
+  deqcli match --act gelu --kernel preactivation-ntk --tau0 1
   deqcli match --act relu --family htanh          (not feasible: exit code 3, and why)
-  deqcli match --data sphere --act nrelu --sigma-a2 0.2 --n 1000 --p 1200
+  deqcli match --data sphere --kernel preactivation-ck --act nrelu --sigma-a2 0.2 --n 1000 --p 1200
 """)  # fmt: skip
 @options.act("relu")
 @options.variances(sigma_a2=0.2)
-@click.option("--kernel", type=click.Choice(("ck", "ntk")), default="ck",
-              help="Which kernel of the DEQ the twin is to have: ck (the scalars alpha, gamma; on "
-              "the sphere HLD's CK) or ntk (beta, kappa: the papers' K*).")  # fmt: skip
+@options.kernel("ck")
 @click.option("--family", type=click.Choice(("auto", "htanh", "lrelu", "quadratic", "cubic")),
               default="auto", help="Activations of the twin; auto: the shallowest network that "
               "matches, the papers' families first.")  # fmt: skip
@@ -97,11 +95,11 @@ def _print_verdict(found: dict[str, Any]) -> None:
             f"(relative residual {record['residuals'][name]:.1e})",
             err=True,
         )
-    if record.get("fifth"):
-        fifth = record["fifth"]
+    if "diagonal_slope" in record:
+        slope = record["diagonal_slope"]
         click.echo(
-            f"  diagonal slope: DEQ {fifth['target']:.6g}, twin {fifth['achieved']:.6g} "
-            f"(mismatch {fifth['mismatch']:.1e})",
+            f"  diagonal slope: DEQ {slope['target']:.6g}, twin {slope['achieved']:.6g} "
+            f"(mismatch {slope['mismatch']:.1e})",
             err=True,
         )
     for source in ("matched", "plain"):

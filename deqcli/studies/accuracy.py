@@ -35,7 +35,8 @@ from deqcli.runs.task import Assembled, Task
 from deqcli.studies import inputs
 from deqcli.training import Network, Settings, train
 from deqcli.training.loop import DONE, STOPPED, check_batch
-from deqcli.training.trio import MATCHES, NETS, Trio, trio
+from deqcli.training.trio import Trio, trio
+from deqcli.vocabulary import Kernel, Net
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -75,7 +76,7 @@ def resolve(
 
     Parameters
     ----------
-    matched : {"ck", "ntk"}
+    matched : str
         The kernel that the twin shares with the DEQ.
     settings : Settings
         Of the training.
@@ -91,8 +92,8 @@ def resolve(
     sigma_b2 = 1 - sigma_a2 if sigma_b2 is None else sigma_b2
     check_existence(chosen, sigma_a2, sigma_b2)
     for name in nets:
-        if name not in NETS:
-            raise InputError(f"--nets has {name!r}; give some of {', '.join(NETS)}.")
+        if name not in tuple(Net):
+            raise InputError(f"--nets has {name!r}; give some of {', '.join(Net)}.")
     if len(set(widths)) != len(widths) or min(widths, default=0) < 1:
         raise InputError(
             f"--widths {','.join(map(str, widths))}: give different numbers of at least 1."
@@ -100,8 +101,6 @@ def resolve(
     if data["data"] == "sphere" or data["classes"] == 1:
         raise _no_classes(data["data"])
     check_ridge(ridge)
-    if matched not in MATCHES:
-        raise InputError(f"--match {matched!r}: choose from {', '.join(MATCHES)}.")
     if not 1e-6 <= tolerance < 1:
         raise InputError(
             f"--tol must lie between 1e-6 (single precision) and 1, not {tolerance:g}."
@@ -116,8 +115,8 @@ def resolve(
         "sigma_a2": float(sigma_a2),
         "sigma_b2": float(sigma_b2),
         "widths": sorted(int(width) for width in widths),
-        "nets": [name for name in NETS if name in nets],
-        "match": matched,
+        "nets": [net.value for net in Net if net in nets],
+        "match": Kernel.of(matched, "match").value,
         **vars(settings),
         "test_size": int(test_size),
         "trials": int(trials),

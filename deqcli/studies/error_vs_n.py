@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from deqcli.activations import activation
 from deqcli.errors import ConvergenceError, InputError
 from deqcli.gaussian import check_existence
-from deqcli.kernels.implicit import kernel_name
 from deqcli.monte_carlo import Ensemble, accumulate
 from deqcli.runs.seeds import stream
 from deqcli.runs.task import Assembled, Task
 from deqcli.spectra import operator_distance, operator_norm
 from deqcli.studies import inputs
+from deqcli.vocabulary import Kernel
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -61,7 +61,7 @@ def resolve(
         "acts": names,
         "sigma_a2": float(sigma_a2),
         "sigma_b2": float(sigma_b2),
-        "kernel": kernel_name(kernel),
+        "kernel": Kernel.of(kernel, "kernel").attribute,
         "sizes": sorted(set(sizes)),
         "trials": int(trials),
         "estimator": estimator,

@@ -75,10 +75,8 @@ def resolve(
 def _twin(spec: Mapping[str, Any], tau0: float | None, dimension: int) -> Match | SphereMatch:
     with silence_range_warning():
         if spec["data"] == "sphere":
-            # HLD's CK and NTK are those before the activation.
-            kernel = {"ck": "preactivation_ck"}.get(spec["kernel"], spec["kernel"])
             return match_sphere(
-                spec["act"], spec["sigma_a2"], dimension, kernel, sigma_b2=spec["sigma_b2"]
+                spec["act"], spec["sigma_a2"], dimension, spec["kernel"], sigma_b2=spec["sigma_b2"]
             )
         assert tau0 is not None
         return match(
@@ -171,12 +169,13 @@ def assemble(
             if source != "deq":
                 results[f"{source}_distance"] = distance
                 results[f"{source}_relative"] = distance / norm
+            name = twin.deq_kernel if source == "deq" else twin.twin_kernel
             frames.append(
                 pd.DataFrame(
                     {
                         "kind": "eigenvalue",
                         "source": source,
-                        "name": twin.deq_kernel if source == "deq" else twin.twin_kernel,
+                        "name": name.attribute,
                         "index": index,
                         "value": descending,
                         "isolated": index < isolated,
@@ -238,8 +237,8 @@ def _scalar_rows(twin: Match | SphereMatch) -> pd.DataFrame:
              "residual": twin.residuals[name]}
         )  # fmt: skip
     if isinstance(twin, Match):
-        fifth = {"deq": twin.fifth.target, "matched": twin.fifth.achieved}
-        for source, value in fifth.items():
+        slopes = {"deq": twin.diagonal_slope.target, "matched": twin.diagonal_slope.achieved}
+        for source, value in slopes.items():
             rows.append(
                 {"kind": "scalar", "source": source, "name": "diagonal_slope", "value": value}
             )

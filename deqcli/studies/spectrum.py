@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from deqcli.errors import InputError
 from deqcli.gaussian import check_existence
-from deqcli.kernels.implicit import kernel_name
 from deqcli.monte_carlo import Accumulation, Ensemble, accumulate
 from deqcli.runs.seeds import stream
 from deqcli.runs.task import Assembled, Task
 from deqcli.spectra import count_isolated, eigenvalues, operator_distance, operator_norm
 from deqcli.studies import inputs
+from deqcli.vocabulary import Kernel
 
 Array = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
@@ -65,7 +65,7 @@ def resolve(
         "act": chosen.name,
         "sigma_a2": float(sigma_a2),
         "sigma_b2": float(sigma_b2),
-        "kernel": kernel_name(kernel),
+        "kernel": Kernel.of(kernel, "kernel").attribute,
         "estimators": [name for name in ESTIMATORS if name in estimators],
         "seed": int(seed),
         "save_kernels": bool(save_kernels),
