@@ -90,7 +90,7 @@ def two_slopes(right: float, left: float, x: NDArray[Any]) -> NDArray[Any]:
 
 
 def two_slopes_slope(right: float, left: float, x: NDArray[Any]) -> NDArray[Any]:
-    """Its derivative; at zero the left one."""
+    """The derivative of :func:`two_slopes`; at zero the left slope."""
     dtype = np.result_type(x, 0.0)
     return np.where(x > 0, np.asarray(right, dtype), np.asarray(left, dtype))
 
@@ -101,7 +101,7 @@ def htanh(a: float, c: float, x: NDArray[Any]) -> NDArray[Any]:
 
 
 def htanh_slope(a: float, c: float, x: NDArray[Any]) -> NDArray[Any]:
-    """A inside (-c, c), zero outside."""
+    """Hard tanh's derivative: a inside (-c, c), zero outside."""
     return a * (np.abs(x) < c).astype(np.asarray(x).dtype)
 
 

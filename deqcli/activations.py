@@ -22,6 +22,7 @@ from deqcli import own_functions
 from deqcli.closed_forms import ClosedForm, Erf, PiecewiseLinear, Sinusoid
 from deqcli.errors import ActivationError
 from deqcli.own_functions import Function
+from deqcli.vocabulary import activation_title
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,6 +67,11 @@ class Activation:
     def __call__(self, x: NDArray[Any]) -> NDArray[Any]:
         """Return ``function(x) - shift``, of the shape and floating type of ``x``."""
         return self.function(x) - self.shift if self.shift else self.function(x)
+
+    @property
+    def title(self) -> str:
+        """What people call it, such as "Leaky ReLU"; a function of one's own keeps its name."""
+        return activation_title(self.name)
 
     def shifted(self, shift: float) -> Activation:
         """Return the same activation with ``shift`` subtracted (instead of any earlier shift)."""
@@ -157,7 +163,6 @@ def activation(spec: str | Activation) -> Activation:
 
 
 def _parse_parameters(name: str, text: str) -> dict[str, float]:
-    factory = REGISTRY[name]
     known = PARAMETERS[name]
     values: dict[str, float] = {}
     for part in filter(None, text.split(",")):
@@ -172,9 +177,8 @@ def _parse_parameters(name: str, text: str) -> dict[str, float]:
             values[key] = math.nan
         if not math.isfinite(values[key]):
             raise ActivationError(
-                f"activation {name!r}: {key} must be a finite number, not {number!r}."
+                f"activation {name!r}: `{key}` is {number!r}; give a finite number."
             )
-    assert factory is not None
     return values
 
 
@@ -184,7 +188,7 @@ def _imported(module: str, attribute: str) -> Activation:
     if added:
         sys.path.insert(0, here)
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        function = getattr(importlib.import_module(module), attribute)
     except ModuleNotFoundError as error:
         close = difflib.get_close_matches(module, REGISTRY, n=1)
         hint = f"; did you mean the activation {close[0]}?" if close else ""
@@ -205,15 +209,15 @@ def _imported(module: str, attribute: str) -> Activation:
         if added:
             sys.path.remove(here)
     spec = f"{module}:{attribute}"
-    if isinstance(found, Activation):
-        return dataclasses.replace(found, name=spec)
-    if not callable(found):
+    if isinstance(function, Activation):
+        return dataclasses.replace(function, name=spec)
+    if not callable(function):
         raise ActivationError(f"activation {spec}: {attribute!r} is not a function.")
     return Activation.from_function(
-        found,
-        derivative=getattr(found, "derivative", None),
-        kinks=tuple(getattr(found, "kinks", ())),
-        lipschitz=getattr(found, "lipschitz", None),
+        function,
+        derivative=getattr(function, "derivative", None),
+        kinks=tuple(getattr(function, "kinks", ())),
+        lipschitz=getattr(function, "lipschitz", None),
         name=spec,
     )
 
@@ -266,7 +270,7 @@ def _make_maxlin(a: float = 1.0, b: float = 0.0) -> Activation:
 
 def _make_htanh(a: float = 1.0, c: float = 1.0) -> Activation:
     if c <= 0:
-        raise ActivationError(f"activation 'htanh': c must be positive, not {c:g}.")
+        raise ActivationError(f"activation 'htanh': `c` is {c:g}; give more than 0.")
     return Activation(
         _format("htanh", a=a, c=c),
         functions.Bound(functions.htanh, a, c),
@@ -306,14 +310,14 @@ def _make_cubic(a3: float = 1.0, a2: float = 1.0, a1: float = 1.0, a0: float = 0
 def _make_hermite(scale: float = 1.0, **coefficients: float) -> Activation:
     r"""Build :math:`\sum_k c_k h_k(x/\text{scale})`, ``h_k`` orthonormal Hermite polynomials."""
     if scale <= 0:
-        raise ActivationError(f"activation 'hermite': scale must be positive, not {scale:g}.")
-    given = {key: coefficients[key] for key in sorted(coefficients)} or {"c1": 1.0}
-    degree = max(int(key[1:]) for key in given)
-    series = [given.get(f"c{k}", 0.0) / math.sqrt(math.factorial(k)) for k in range(degree + 1)]
+        raise ActivationError(f"activation 'hermite': `scale` is {scale:g}; give more than 0.")
+    coefficients = {key: coefficients[key] for key in sorted(coefficients)} or {"c1": 1.0}
+    terms = range(1 + max(int(key[1:]) for key in coefficients))
+    series = [coefficients.get(f"c{k}", 0.0) / math.sqrt(math.factorial(k)) for k in terms]
     ascending = tuple(
         float(c) / scale**k for k, c in enumerate(hermite_e.herme2poly(np.array(series)))
     )
-    parameters = {"scale": scale, **given}
+    parameters = {"scale": scale, **coefficients}
     return _from_power_series(_format("hermite", **parameters), ascending, parameters)
 
 

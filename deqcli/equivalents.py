@@ -14,10 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigvalsh, qr
 from scipy.sparse.linalg import LinearOperator
 
-from deqcli.errors import DataError, InputError
+from deqcli.errors import DataError
 from deqcli.kernels.matrix import check_samples
 from deqcli.scalars import Coefficients, ExplicitScalars, ImplicitScalars, SphereScalars
 from deqcli.statistics import MixtureStatistics, check_labels, estimate_statistics
+from deqcli.vocabulary import Kernel
 
 Array = NDArray[np.float64]
 
@@ -86,7 +87,7 @@ def equivalent(
     X: ArrayLike,
     y: ArrayLike | None,
     scalars: ImplicitScalars | ExplicitScalars | SphereScalars | Coefficients,
-    kernel: str = "ck",
+    kernel: Kernel | str = Kernel.CK,
     statistics: MixtureStatistics | None = None,
 ) -> Equivalent:
     r"""Return the high-dimensional equivalent of a kernel on the rows of ``X``.
@@ -98,9 +99,9 @@ def equivalent(
         Labels of any kind; None where the data has no classes (one class, or the sphere).
     scalars : ImplicitScalars, ExplicitScalars, SphereScalars or Coefficients
         Of the network. Sphere scalars give :math:`\alpha 11^\top + \beta XX^\top + \mu I`.
-    kernel : str
-        ``ck``, ``preactivation_ck``, ``ntk`` or ``preactivation_ntk`` (the first and third for an
-        explicit network); sphere scalars and coefficients already are of one kernel.
+    kernel : Kernel or str
+        One of the four; ``ck`` or ``ntk`` for an explicit network. Sphere scalars and coefficients
+        already are of one kernel, and it is not used.
     statistics : MixtureStatistics, optional
         Known exactly; estimated from ``X`` and ``y`` when absent.
 
@@ -117,18 +118,13 @@ def equivalent(
     if isinstance(scalars, SphereScalars):
         ones = np.ones((len(samples), 1))
         return Equivalent(samples, scalars.beta, ones, np.array([[scalars.alpha]]), scalars.mu)
-    if isinstance(scalars, Coefficients):
-        c = scalars
-    elif isinstance(scalars, ImplicitScalars | ExplicitScalars):
-        c = scalars.coefficients(kernel)
-    else:
-        raise InputError(f"scalars of type {type(scalars).__name__} are not understood.")
+    c = scalars if isinstance(scalars, Coefficients) else scalars.coefficients(kernel)
     labels = check_labels(np.zeros(len(samples), int) if y is None else y, len(samples))
     known = statistics or estimate_statistics(samples, labels)
     n_classes = len(known.t)
     if labels.max() >= n_classes or known.centres.shape[1] != samples.shape[1]:
         raise DataError(
-            f"statistics of {n_classes} class(es) in {known.centres.shape[1]} dimensions do not "
+            f"`statistics` of {n_classes} class(es) in {known.centres.shape[1]} dimensions do not "
             f"match data of {labels.max() + 1} in {samples.shape[1]}."
         )
     J = np.eye(n_classes)[labels]

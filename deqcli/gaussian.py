@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import math
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,20 +82,6 @@ def _layout(scale: float, kinks: tuple[float, ...]) -> tuple[tuple[float, ...], 
     return breaks, 0.5 / max(1.0, octave / 2), min(REACH, _CORE / octave)
 
 
-def expectation(
-    function: Callable[[Array], Array], scale: float, kinks: tuple[float, ...]
-) -> float:
-    r"""Return :math:`E f(\tau\xi)` for a function with the given kinks.
-
-    Examples
-    --------
-    >>> round(expectation(np.abs, 2.0, (0.0,)) / math.sqrt(8 / math.pi), 14)
-    1.0
-    """
-    nodes, weights = grid(scale, kinks)
-    return float(weights @ function(scale * nodes))
-
-
 @dataclass(frozen=True)
 class Moments:
     r"""Gaussian moments of a centred activation at one standard deviation (theory.md §3).
@@ -136,7 +121,7 @@ def moments(act: Activation, tau: float) -> Moments:
     0.5
     """
     if not tau > 0:
-        raise InputError(f"tau must be positive for moments to exist, not {tau:g}.")
+        raise InputError(f"`tau` is {tau:g}; give a positive number.")
     check_resolved(act, tau)
     nodes, weights = grid(tau, act.kinks)
     value, slope = np.asarray(act(tau * nodes)), np.asarray(act.derivative(tau * nodes))
@@ -170,7 +155,7 @@ def check_existence(
     HLD, on the sphere, does not; ``papers_range=False`` leaves the warning out.
     """
     if not (math.isfinite(sigma_a2) and sigma_a2 >= 0):
-        raise InputError(f"sigma_a2 must be a finite number at least 0, not {sigma_a2!r}.")
+        raise InputError(f"`sigma_a2` is {sigma_a2!r}; give a finite number of at least 0.")
     bound = act.lipschitz**-2 if act.lipschitz > 0 else math.inf
     if sigma_a2 > 0 and sigma_a2 >= bound:
         reason = (
@@ -180,12 +165,12 @@ def check_existence(
             else f"an equilibrium is sure to exist only below 1/L^2 = {bound:.6g} "
             f"(Lipschitz constant {act.lipschitz:.6g})"
         )
-        raise ExistenceError(f"sigma_a2 = {sigma_a2:g} is too large for {act.name!r}: {reason}.")
+        raise ExistenceError(f"`sigma_a2` is {sigma_a2:g}, too large for {act.name!r}: {reason}.")
     if not (math.isfinite(sigma_b2) and sigma_b2 >= 0):
-        raise InputError(f"sigma_b2 must be a finite number at least 0, not {sigma_b2!r}.")
+        raise InputError(f"`sigma_b2` is {sigma_b2!r}; give a finite number of at least 0.")
     if papers_range and sigma_a2 > 0 and sigma_a2 >= bound / 4:
         warnings.warn(
-            f"sigma_a2 = {sigma_a2:g} is outside the papers' range for {act.name!r}: they ask for "
+            f"`sigma_a2` is {sigma_a2:g}, outside the papers' range for {act.name!r}: they ask for "
             f"less than 1/(4 L^2) = {bound / 4:.6g}; the infinite-width kernels still exist.",
             OutsidePapersRangeWarning,
             stacklevel=3,
@@ -200,11 +185,11 @@ def centring(act: Activation, sigma_a2: float, sigma_b2: float, tau0: float) -> 
     """
     check_existence(act, sigma_a2, sigma_b2)
     if not (math.isfinite(tau0) and tau0 > 0):
-        raise InputError(f"tau0 must be a positive number, not {tau0!r}.")
+        raise InputError(f"`tau0` is {tau0!r}; give a positive number.")
     base = act.shifted(0.0)
     low = sigma_b2 * tau0**2
     if low == 0:
-        raise InputError("sigma_b2 must be positive: without input every equilibrium is the same.")
+        raise InputError("`sigma_b2` is 0, so the network has no input; give more than 0.")
 
     def excess(tau2: float) -> float:
         m = moments(base, math.sqrt(tau2))
@@ -285,13 +270,13 @@ def _check_resolved(act: Activation, scale: float, tolerance: float = 1e-11) -> 
         for k in range(max(0, math.ceil(math.log(REACH / core, _GROWTH))))
         for sign in (-1, 1)
     )
-    found = []
+    integrals = []
     for layout in ((breaks, width, core), ((*breaks, *halves), width / 2, core)):
         nodes, weights = _panels(*layout)
         values = [np.asarray(f(scale * nodes)) for f in (act, act.derivative)]
         _check_finite(act, scale, *values)
-        found.append([float(weights @ v**2) for v in values])
-    error = max(abs(a - b) / max(abs(b), 1e-300) for a, b in zip(*found, strict=True))
+        integrals.append([float(weights @ v**2) for v in values])
+    error = max(abs(a - b) / max(abs(b), 1e-300) for a, b in zip(*integrals, strict=True))
     if error > tolerance:
         raise ConvergenceError(
             f"activation {act.name!r} is not resolved on [{-scale * REACH:g}, {scale * REACH:g}] "

@@ -13,7 +13,7 @@ from deqcli.errors import ActivationError
 
 Function = Callable[[NDArray[Any]], NDArray[Any]]
 
-# A probe that no elementwise function can mistake for a scalar or a square matrix.
+# Not square, so that a function which sums or transposes returns another shape.
 _PROBE = np.linspace(-3, 3, 6).reshape(2, 3)
 
 

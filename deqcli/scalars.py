@@ -18,8 +18,8 @@ from numpy.polynomial.chebyshev import Chebyshev
 from deqcli.activations import Activation, activation
 from deqcli.errors import InputError
 from deqcli.gaussian import centring, check_existence, moments
-from deqcli.kernels.implicit import kernel_name
 from deqcli.kernels.pairs import ExplicitPairs, ImplicitPairs
+from deqcli.vocabulary import Kernel
 
 
 @dataclass(frozen=True)
@@ -83,30 +83,26 @@ class ImplicitScalars:
         r"""Rate :math:`s\alpha_4` at which :math:`G_{ii}` moves with :math:`\|x_i\|^2` (§6)."""
         return self.s * self.alpha4
 
-    def coefficients(self, kernel: str) -> Coefficients:
-        r"""Return :math:`(c_1, c_2, c_3, d)` of ``ck``, ``preactivation_ck``, ``ntk`` or
-        ``preactivation_ntk``.
+    def coefficients(self, kernel: Kernel | str) -> Coefficients:
+        r"""Return :math:`(c_1, c_2, c_3, d)` of one kernel.
 
         For the network's NTK, :math:`\Theta = (K - \sigma_b^2 XX^\top)/\sigma_a^2` with the
         division carried out by hand, so that :math:`\sigma_a = 0` is legal.
         """
-        name = kernel_name(kernel)
         D = 1 - self.sigma_a2 * self.m1**2
-        if name == "ck":
-            c = self.alpha1, self.alpha2, self.alpha3, self.gamma2
-        elif name == "preactivation_ck":
-            c = self.ell1, self.ell2, self.ell3, self.tau**2
-        elif name == "preactivation_ntk":
-            c = self.beta1, self.beta2, self.beta3, self.kappa2
-        else:
-            c = (
-                self.sigma_b2 * self.m1**2 * (1 + D) / D**2,
-                self.alpha2 / D,
-                (self.alpha3 + (self.m2 * self.ell1) ** 2 / D) / D,
-                (self.gamma2 + self.r * self.sigma_b2 * self.tau0**2)
-                / (1 - self.sigma_a2 * self.r),
-            )
-        return Coefficients(*c, self.tau0)
+        theta = (
+            self.sigma_b2 * self.m1**2 * (1 + D) / D**2,
+            self.alpha2 / D,
+            (self.alpha3 + (self.m2 * self.ell1) ** 2 / D) / D,
+            (self.gamma2 + self.r * self.sigma_b2 * self.tau0**2) / (1 - self.sigma_a2 * self.r),
+        )
+        scalars = {
+            Kernel.CK: (self.alpha1, self.alpha2, self.alpha3, self.gamma2),
+            Kernel.PREACTIVATION_CK: (self.ell1, self.ell2, self.ell3, self.tau**2),
+            Kernel.NTK: theta,
+            Kernel.PREACTIVATION_NTK: (self.beta1, self.beta2, self.beta3, self.kappa2),
+        }
+        return Coefficients(*scalars[Kernel.of(kernel, "kernel")], self.tau0)
 
 
 def implicit_scalars(
@@ -143,8 +139,8 @@ def implicit_scalars(
     """
     act = activation(act)
     sigma_b2 = 1 - sigma_a2 if sigma_b2 is None else sigma_b2
-    solved = centring(act, sigma_a2, sigma_b2, tau0)
-    m = moments(act.shifted(solved.shift), solved.tau)
+    centre = centring(act, sigma_a2, sigma_b2, tau0)
+    m = moments(act.shifted(centre.shift), centre.tau)
     D = 1 - sigma_a2 * m.m1**2
     ell1 = sigma_b2 / D
     alpha1 = ell1 * m.m1**2
@@ -157,8 +153,8 @@ def implicit_scalars(
         sigma_a2=float(sigma_a2),
         sigma_b2=float(sigma_b2),
         tau0=float(tau0),
-        tau=solved.tau,
-        shift=solved.shift,
+        tau=centre.tau,
+        shift=centre.shift,
         m1=m.m1,
         m2=m.m2,
         s=m.s,
@@ -174,7 +170,7 @@ def implicit_scalars(
         beta1=ell1 / D,
         beta2=ell2 / D,
         beta3=(ell3 + sigma_a2 * (m.m2 * ell1) ** 2 / D) / D,
-        kappa2=solved.tau**2 / (1 - sigma_a2 * m.r),
+        kappa2=centre.tau**2 / (1 - sigma_a2 * m.r),
     )
 
 
@@ -211,13 +207,11 @@ class ExplicitScalars:
         r"""Rate :math:`\tilde\alpha_{L,4}` at which :math:`\Sigma_{ii}` moves with the norm."""
         return self.alpha4
 
-    def coefficients(self, kernel: str) -> Coefficients:
+    def coefficients(self, kernel: Kernel | str) -> Coefficients:
         """Return the four scalars of ``ck`` or ``ntk``."""
-        if kernel == "ck":
+        if Kernel.of_explicit(kernel, "kernel") is Kernel.CK:
             return Coefficients(self.alpha1, self.alpha2, self.alpha3, self.tau2, self.tau0)
-        if kernel == "ntk":
-            return Coefficients(self.beta1, self.beta2, self.beta3, self.kappa2, self.tau0)
-        raise InputError(f"unknown kernel {kernel!r}: an explicit network has ck and ntk.")
+        return Coefficients(self.beta1, self.beta2, self.beta3, self.kappa2, self.tau0)
 
 
 def explicit_scalars(acts: Sequence[Activation | str], tau0: float = 1.0) -> ExplicitScalars:
@@ -247,14 +241,14 @@ def explicit_scalars(acts: Sequence[Activation | str], tau0: float = 1.0) -> Exp
     if isinstance(acts, str | Activation):
         acts = [acts]
     if not (math.isfinite(tau0) and tau0 > 0):
-        raise InputError(f"tau0 must be a positive number, not {tau0!r}.")
+        raise InputError(f"`tau0` is {tau0!r}; give a positive number.")
     alpha1, alpha2, alpha3, alpha4 = 1.0, 0.0, 0.0, 1.0
     beta1, beta2, beta3, kappa2, tau2 = 1.0, 0.0, 0.0, tau0**2, tau0**2
     layers: list[Activation] = []
-    for given in acts:
-        act = activation(given)
+    for name in acts:
         tau = math.sqrt(tau2)
-        act = act.shifted(moments(act.shifted(0.0), tau).mean)
+        base = activation(name).shifted(0.0)
+        act = base.shifted(moments(base, tau).mean)
         m = moments(act, tau)
         beta3 = m.m1**2 * beta3 + m.m2**2 * beta1 * alpha1
         alpha2 = m.m1**2 * alpha2 + 0.25 * (m.m2 * alpha4) ** 2
@@ -266,7 +260,7 @@ def explicit_scalars(acts: Sequence[Activation | str], tau0: float = 1.0) -> Exp
         kappa2 = tau2 + m.r * kappa2
         layers.append(act)
     if not layers:
-        raise InputError("an explicit network needs at least one activation.")
+        raise InputError("`acts` is empty; an explicit network needs at least one activation.")
     return ExplicitScalars(
         float(tau0), alpha1, alpha2, alpha3, alpha4, tau2, beta1, beta2, beta3, kappa2,
         tuple(layers),
@@ -289,7 +283,7 @@ def sphere_scalars(
     *,
     sigma_a2: float | None = None,
     sigma_b2: float | None = None,
-    kernel: str = "preactivation_ck",
+    kernel: Kernel | str = Kernel.PREACTIVATION_CK,
 ) -> SphereScalars:
     r"""Return the scalars of a kernel on the unit sphere, any activation, not centred.
 
@@ -307,8 +301,8 @@ def sphere_scalars(
         A DEQ's activation (with ``sigma_a2``), or an explicit network's layers (without).
     dimension : int
         The dimension d of the sphere's space.
-    kernel : str
-        One of the four names for a DEQ; ``ck`` or ``ntk`` for an explicit network.
+    kernel : Kernel or str
+        One of the four for a DEQ; ``ck`` or ``ntk`` for an explicit network.
 
     Examples
     --------
@@ -317,30 +311,31 @@ def sphere_scalars(
     (0.070937, 0.893374, 0.035713)
     """
     if dimension < 1:
-        raise InputError(f"the dimension of a sphere's space must be positive, not {dimension}.")
+        raise InputError(f"`dimension` is {dimension}; give at least 1.")
     pairs: ImplicitPairs | ExplicitPairs
     scale, gram = 1.0, 0.0
     if sigma_a2 is None:
         layers = [network] if isinstance(network, str | Activation) else list(network)
         pairs = ExplicitPairs(tuple(activation(a) for a in layers))
-        if kernel not in ("ck", "ntk"):
-            raise InputError(f"unknown kernel {kernel!r}: an explicit network has ck and ntk.")
+        member = Kernel.of_explicit(kernel, "kernel")
     else:
         if not isinstance(network, str | Activation):
-            raise InputError("a DEQ has one activation; leave sigma_a2 out for explicit layers.")
+            raise InputError(
+                "`network` has several layers, but a DEQ has one activation; leave out `sigma_a2`."
+            )
         act = activation(network)
         sigma_b2 = 1 - sigma_a2 if sigma_b2 is None else sigma_b2
         check_existence(act, sigma_a2, sigma_b2, papers_range=False)
         pairs = ImplicitPairs(act, float(sigma_a2), float(sigma_b2))
-        if kernel_name(kernel).startswith("preactivation"):
+        member = Kernel.of(kernel, "kernel")
+        if member.before_activation:
             scale, gram = float(sigma_a2), float(sigma_b2)
-    which = int(kernel.endswith("ntk"))
 
     def g(t: np.ndarray) -> np.ndarray:
         one = np.ones_like(t)
-        return scale * pairs(one, one, np.arccos(t))[which] + gram * t
+        return scale * pairs(one, one, np.arccos(t)).of(member) + gram * t
 
-    # Singularities lie at |t| = 1 at the nearest: on half of that, 40 terms reach rounding.
+    # g is smooth but at t = +-1; on an interval half as long 40 terms are exact to rounding.
     series = Chebyshev.interpolate(g, 40, domain=[-0.5, 0.5])
     value, slope, curvature = (
         float(series.deriv(k)(0.0)) if k else float(series(0.0)) for k in range(3)

@@ -55,13 +55,13 @@ def check_labels(y: ArrayLike, n_samples: int) -> NDArray[np.int64]:
     labels = np.asarray(y)
     if labels.shape != (n_samples,):
         raise DataError(
-            f"y must hold one label a sample: {n_samples} samples, labels of shape {labels.shape}."
+            f"`y` has shape {labels.shape} for {n_samples} samples; give one label a sample."
         )
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise DataError("y has labels that are not finite.")
+        raise DataError("`y` has labels that are not finite; remove those samples.")
     if labels.dtype == object:
         if not all(isinstance(label, str) for label in labels):
-            raise DataError("y must be numbers or strings, all of one kind.")
+            raise DataError("`y` must be numbers or strings, all of one kind.")
         labels = labels.astype(str)
     return np.unique(labels, return_inverse=True)[1].astype(np.int64)
 
@@ -119,7 +119,7 @@ def estimate_statistics(X: ArrayLike, y: ArrayLike) -> MixtureStatistics:
     counts = np.bincount(labels)
     if counts.min() < 2:
         raise DataError(
-            f"class {int(counts.argmin())} has {int(counts.min())} sample(s); "
+            f"class {int(counts.argmin())} of `y` has {int(counts.min())} sample(s); "
             "estimating its covariance needs at least 2."
         )
     centres = np.stack([samples[labels == a].mean(axis=0) for a in range(counts.size)])

@@ -100,6 +100,16 @@ class Kernel(Word):
         """The kernel of an explicit network that is set beside this one: ``ck`` or ``ntk``."""
         return Kernel.NTK if self.value.endswith("ntk") else Kernel.CK
 
+    @classmethod
+    def of_explicit(cls, name: str, parameter: str) -> Kernel:
+        """Return the member of that name, one of the two that an explicit network has."""
+        kernel = cls.of(name, parameter)
+        if kernel.before_activation:
+            raise InputError(
+                f"`{parameter}` is {kernel.value!r}; an explicit network has ck and ntk."
+            )
+        return kernel
+
 
 class Solver(Word):
     """How an equilibrium is found; all reach the same point (:mod:`deqcli.fixed_point`)."""
@@ -132,4 +142,38 @@ class Net(Word):
     PLAIN = "plain"
 
 
-ACTIVATIONS = ("tanh", "relu")
+#: What people call the activations, by their names in :data:`deqcli.activations.REGISTRY`.
+ACTIVATION_TITLES = {
+    "identity": "identity",
+    "tanh": "tanh",
+    "arctan": "arctan",
+    "erf": "erf",
+    "sin": "sin",
+    "cos": "cos",
+    "relu": "ReLU",
+    "nrelu": "normalised ReLU",
+    "lrelu": "Leaky ReLU",
+    "maxlin": "Leaky ReLU",
+    "abs": "absolute value",
+    "htanh": "Hard Tanh",
+    "swish": "Swish",
+    "gelu": "GELU",
+    "softplus": "Softplus",
+    "elu": "ELU",
+    "quadratic": "quadratic",
+    "cubic": "cubic",
+    "hermite": "Hermite polynomial",
+}
+#: The activations' names.
+ACTIVATIONS = tuple(ACTIVATION_TITLES)
+
+
+def activation_title(name: str) -> str:
+    """Return what people call an activation; a function of one's own keeps its name.
+
+    Examples
+    --------
+    >>> activation_title("maxlin:a=1.2,b=0.3"), activation_title("package.module:function")
+    ('Leaky ReLU', 'package.module:function')
+    """
+    return ACTIVATION_TITLES.get(name.partition(":")[0], name)

@@ -9,6 +9,7 @@ import pytest
 
 from deqcli.activations import PARAMETERS, REGISTRY, Activation, activation
 from deqcli.errors import ActivationError, InputError
+from deqcli.vocabulary import ACTIVATIONS, activation_title
 
 NAMES = sorted(REGISTRY)
 VARIANTS = [
@@ -32,6 +33,15 @@ def test_every_promised_name_is_registered():
     promised = "identity tanh arctan erf sin cos relu lrelu abs htanh swish gelu softplus elu"
     assert set(promised.split()) | {"quadratic", "cubic", "hermite"} <= set(REGISTRY)
     assert set(PARAMETERS) == set(REGISTRY)
+    assert tuple(REGISTRY) == ACTIVATIONS
+
+
+def test_titles_are_what_people_say():
+    titles = {"lrelu:slope=0.2": "Leaky ReLU", "maxlin:a=1,b=0.5": "Leaky ReLU", "tanh": "tanh",
+              "htanh": "Hard Tanh", "nrelu": "normalised ReLU", "gelu": "GELU"}  # fmt: skip
+    for name, title in titles.items():
+        assert activation(name).title == activation_title(name) == title
+    assert Activation.from_function(np.tanh, name="mine").title == "mine"
 
 
 @pytest.mark.parametrize("spec", VARIANTS)
@@ -76,9 +86,9 @@ def test_an_activation_is_its_own_spec():
         ("lrelu:slope=nan", ["slope", "finite", "nan"]),
         ("lrelu:slope=steep", ["slope", "finite", "steep"]),
         ("tanh:a=1", ["tanh", "no parameter"]),
-        ("htanh:c=0", ["htanh", "c must be positive"]),
-        ("htanh:c=-1", ["htanh", "c must be positive"]),
-        ("hermite:scale=0,c1=1", ["scale must be positive"]),
+        ("htanh:c=0", ["htanh", "`c` is"]),
+        ("htanh:c=-1", ["htanh", "`c` is"]),
+        ("hermite:scale=0,c1=1", ["`scale` is 0"]),
         ("hermite:c9=1", ["hermite", "c9"]),
         ("", ["unknown activation"]),
     ],

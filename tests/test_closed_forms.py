@@ -28,8 +28,8 @@ def clip_pair(c, v1, v2, theta, rule, lib):
     def value(x):
         m, a, b = cuts(x)
         middle = m * (lib.cdf(b) - lib.cdf(a)) - sd * (lib.pdf(b) - lib.pdf(a))
-        given = c * (lib.cdf(-b) - lib.cdf(a)) + middle
-        return lib.pdf(x) * lib.clip(v1 * x, -c, c) * given
+        inner = c * (lib.cdf(-b) - lib.cdf(a)) + middle
+        return lib.pdf(x) * lib.clip(v1 * x, -c, c) * inner
 
     def slope(x):
         _, a, b = cuts(x)
@@ -78,10 +78,10 @@ def test_the_hard_tanh_against_mpmath(theta, tol):
     lib = SimpleNamespace(cos=mp.cos, sin=mp.sin, cdf=mp.ncdf, pdf=mp.npdf)
     lib.clip = lambda x, low, high: max(low, min(high, x))
     form = PiecewiseLinear(-1.0, 0.0, (-1.0, 1.0), (1.0, -1.0))
-    found = form.dual(np.array([0.3]), np.array([2.2]), np.array([theta]))
+    dual = form.dual(np.array([0.3]), np.array([2.2]), np.array([theta]))
     with mp.workdps(25):
         exact = clip_pair(mp.mpf(1), mp.mpf(0.3), mp.mpf(2.2), mp.mpf(theta), rule, lib)
-    assert [float(x[0]) for x in found] == pytest.approx(exact, abs=tol("quadrature"))
+    assert [float(x[0]) for x in dual] == pytest.approx(exact, abs=tol("quadrature"))
 
 
 def test_the_hard_tanh_at_parallel_pairs_and_small_inputs(tol):
@@ -116,11 +116,11 @@ def test_knots_on_one_side_and_at_zero(expect_pair, tol):
 
     for v1, v2, rho in ((1.0, 0.8, 0.5), (0.4, 2.0, -0.9), (1.5, 1.5, 0.95), (1.0, 1.0, 0.0)):
         covariance = np.array([[v1**2, v1 * v2 * rho], [v1 * v2 * rho, v2**2]])
-        found = form.dual(np.array([v1]), np.array([v2]), np.array([math.acos(rho)]))
-        assert found[0][0] == pytest.approx(
+        dual = form.dual(np.array([v1]), np.array([v2]), np.array([math.acos(rho)]))
+        assert dual[0][0] == pytest.approx(
             expect_pair(function, form.knots, covariance), abs=tol("quadrature")
         )
-        assert found[1][0] == pytest.approx(
+        assert dual[1][0] == pytest.approx(
             expect_pair(slope, form.knots, covariance), abs=tol("quadrature")
         )
         mean = form.mean(np.array([v1]))[0]
@@ -161,8 +161,8 @@ def test_sinusoids_of_any_size(v, theta, cosine, tol):
         odd, even = float(mp.exp(-q) * mp.sinh(lam)), float(mp.exp(-q) * mp.cosh(lam))
     value, slope = Sinusoid(cosine).dual(np.array([v]), np.array([v]), np.array([theta]))
     expected = (even, odd) if cosine else (odd, even)
-    for found, exact in zip((value[0], slope[0]), expected, strict=True):
-        assert found == pytest.approx(exact, rel=10 * tol("quadrature"), abs=1e-300)
+    for computed, exact in zip((value[0], slope[0]), expected, strict=True):
+        assert computed == pytest.approx(exact, rel=10 * tol("quadrature"), abs=1e-300)
 
 
 def test_zero_scales_are_the_value_at_zero(tol):

@@ -79,9 +79,9 @@ def test_what_is_used_without_a_closed_form_against_an_independent_integral(name
     value, slope = bind(act, v1, v2)(np.arccos(rho))
     for k in range(v1.size):
         c = np.array([[v1[k] ** 2, v1[k] * v2[k] * rho[k]], [v1[k] * v2[k] * rho[k], v2[k] ** 2]])
-        for found, f in ((value, act), (slope, act.derivative)):
+        for computed, f in ((value, act), (slope, act.derivative)):
             exact = expect_pair(f, act.kinks, c)
-            assert found[k] == pytest.approx(exact, rel=1e-11, abs=1e-11)
+            assert computed[k] == pytest.approx(exact, rel=1e-11, abs=1e-11)
 
 
 @pytest.mark.parametrize("name", ["tanh", "arctan", "swish", "gelu", "softplus", "elu", "htanh"])
@@ -120,8 +120,8 @@ def test_monte_carlo_agrees(name, tol):
     v1, v2, theta = 1.1, 0.7, 0.9
     x, y = rng.standard_normal((2, 400_000))
     u, v = v1 * x, v2 * (math.cos(theta) * x + math.sin(theta) * y)
-    found = bind(act, np.array([v1]), np.array([v2]))(np.array([theta]))
-    for value, f in zip(found, (act, act.derivative), strict=True):
+    dual = bind(act, np.array([v1]), np.array([v2]))(np.array([theta]))
+    for value, f in zip(dual, (act, act.derivative), strict=True):
         sample = f(u) * f(v)
         error = sample.std() / math.sqrt(sample.size)
         assert abs(sample.mean() - value[0]) < tol("monte carlo") * error

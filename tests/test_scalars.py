@@ -14,8 +14,8 @@ import deqcli
 from deqcli.activations import activation
 from deqcli.errors import ExistenceError, InputError, OutsidePapersRangeWarning
 from deqcli.gaussian import moments
-from deqcli.kernels.implicit import KERNELS
 from deqcli.kernels.pairs import ExplicitPairs, ImplicitPairs
+from deqcli.vocabulary import Kernel
 
 REFERENCE = pd.read_csv(Path(__file__).parent / "reference" / "scalars.csv")
 ODD = ("identity", "tanh", "arctan", "erf", "sin", "htanh")
@@ -159,7 +159,7 @@ def test_bad_input():
         deqcli.implicit_scalars("tanh", 1.0)
     with pytest.raises(ExistenceError, match="no finite Lipschitz constant"):
         deqcli.implicit_scalars("quadratic", 0.1)
-    with pytest.raises(InputError, match="tau0 must be a positive number"):
+    with pytest.raises(InputError, match="give a positive number"):
         deqcli.implicit_scalars("tanh", 0.1, tau0=0.0)
     with pytest.raises(InputError, match="sigma_b2"):
         deqcli.implicit_scalars("tanh", 0.1, sigma_b2=-1.0)
@@ -246,8 +246,10 @@ def test_the_explicit_recursion_written_out(tol):
         tau2 = m.gamma2
         kappa2 = tau2 + m.r * kappa2
     q = deqcli.explicit_scalars(specs, tau0)
-    found = [q.alpha1, q.alpha2, q.alpha3, q.alpha4, q.tau2, q.beta1, q.beta2, q.beta3, q.kappa2]
-    assert found == pytest.approx([a1, a2, a3, a4, tau2, b1, b2, b3, kappa2], rel=tol("quadrature"))
+    scalars = [q.alpha1, q.alpha2, q.alpha3, q.alpha4, q.tau2, q.beta1, q.beta2, q.beta3, q.kappa2]
+    assert scalars == pytest.approx(
+        [a1, a2, a3, a4, tau2, b1, b2, b3, kappa2], rel=tol("quadrature")
+    )
     assert [act.name for act in q.acts] == specs
     # A layer that is already centred where it stands is left alone.
     again = deqcli.explicit_scalars(q.acts, tau0)
@@ -306,17 +308,17 @@ def test_explicit_networks_on_the_sphere(name):
 
 
 def test_the_sphere_knows_the_other_kernels():
-    s = {k: deqcli.sphere_scalars("swish", 300, sigma_a2=0.2, kernel=k) for k in KERNELS}
-    for features, pre in (("ck", "preactivation_ck"), ("ntk", "preactivation_ntk")):
-        assert 0.2 * s[features].alpha == pytest.approx(s[pre].alpha, rel=1e-10)
-        assert 0.2 * s[features].beta + 0.8 == pytest.approx(s[pre].beta, rel=1e-10)
-        assert 0.2 * s[features].mu == pytest.approx(s[pre].mu, rel=1e-8)
+    s = {k: deqcli.sphere_scalars("swish", 300, sigma_a2=0.2, kernel=k) for k in Kernel}
+    for pre in (Kernel.PREACTIVATION_CK, Kernel.PREACTIVATION_NTK):
+        assert 0.2 * s[pre.explicit].alpha == pytest.approx(s[pre].alpha, rel=1e-10)
+        assert 0.2 * s[pre.explicit].beta + 0.8 == pytest.approx(s[pre].beta, rel=1e-10)
+        assert 0.2 * s[pre.explicit].mu == pytest.approx(s[pre].mu, rel=1e-8)
 
 
 def test_more_bad_input():
     with pytest.raises(InputError, match="tau0"):
         deqcli.explicit_scalars(["tanh"], -1.0)
-    with pytest.raises(InputError, match="unknown kernel 'kc'"):
+    with pytest.raises(InputError, match="`kernel` is 'kc'"):
         deqcli.implicit_scalars("tanh", 0.1).coefficients("kc")
     with pytest.raises(InputError, match="ck and ntk"):
         deqcli.explicit_scalars(["tanh"]).coefficients("preactivation_ck")

@@ -60,12 +60,12 @@ def test_estimates_approach_the_exact_statistics(kind):
     for n in (100, 800):
         mix = mixture(kind, int(0.6 * n), rng)
         data = mix.sample(n, rng)
-        exact, found = mix.statistics(np.bincount(data.y)), estimate_statistics(data.X, data.y)
+        exact, estimate = mix.statistics(np.bincount(data.y)), estimate_statistics(data.X, data.y)
         errors.append(
             [
-                abs(found.tau0 - exact.tau0),
-                np.abs(found.t - exact.t).max() / np.sqrt(n),
-                np.abs(found.T - exact.T).max(),
+                abs(estimate.tau0 - exact.tau0),
+                np.abs(estimate.t - exact.t).max() / np.sqrt(n),
+                np.abs(estimate.T - exact.T).max(),
             ]
         )
     small, large = np.array(errors)
@@ -82,13 +82,13 @@ def test_the_estimate_of_T_is_unbiased(n):
     C = toeplitz(p, 0.5)
     mix = GaussianMixture(np.ones((2, p)), [C, 0.7])
     exact = mix.statistics(np.array([n, n])).T
-    found = np.array(
+    estimates = np.array(
         [estimate_statistics(d.X, d.y).T for d in (mix.sample(2 * n, rng) for _ in range(repeats))]
     )
-    error = found.std(axis=0) / np.sqrt(repeats)
+    error = estimates.std(axis=0) / np.sqrt(repeats)
     # Truncation at zero bends the smallest classes' estimate upwards a little.
     slack = 0.02 * exact if n == 4 else 0.0
-    assert np.all(np.abs(found.mean(axis=0) - exact) < 4.5 * error + slack)
+    assert np.all(np.abs(estimates.mean(axis=0) - exact) < 4.5 * error + slack)
     if n == 10:
         assert p / (n - 1) > 20 * error.max()
 

@@ -16,6 +16,7 @@ from deqcli.activations import Activation, activation
 from deqcli.errors import OutsidePapersRangeWarning
 from deqcli.kernels.implicit import implicit_kernels
 from deqcli.scalars import implicit_scalars
+from deqcli.vocabulary import Kernel
 
 Array = NDArray[np.float64]
 
@@ -59,15 +60,15 @@ def measure(
             act = activation(name)
             act = act.shifted(implicit_scalars(act, sigma_a2).shift)
             work = {
-                "ck": partial(_compute, X, act, sigma_a2, "ck"),
-                "ck_ntk": partial(_compute, X, act, sigma_a2, "ck", "ntk"),
+                "ck": partial(_compute, X, act, sigma_a2, Kernel.CK),
+                "ck_ntk": partial(_compute, X, act, sigma_a2, Kernel.CK, Kernel.NTK),
             }
             products: list[float] = []
             ratios: dict[str, list[float]] = {key: [] for key in work}
             for _ in range(repeats):
-                for key, kernels in work.items():
+                for key, compute in work.items():
                     products.append(_seconds(lambda: X @ X.T))
-                    ratios[key].append(_seconds(kernels) / products[-1])
+                    ratios[key].append(_seconds(compute) / products[-1])
             rows.append(
                 {
                     "activation": act.name,
@@ -83,8 +84,8 @@ def measure(
     return pd.DataFrame(rows)
 
 
-def _compute(X: Array, act: Activation, sigma_a2: float, *names: str) -> list[Array]:
-    return implicit_kernels(X, act, sigma_a2).compute(*names)
+def _compute(X: Array, act: Activation, sigma_a2: float, *kernels: Kernel) -> list[Array]:
+    return implicit_kernels(X, act, sigma_a2).compute(*kernels)
 
 
 def _seconds(work: Callable[[], object]) -> float:

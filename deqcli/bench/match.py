@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from deqcli.errors import OutsidePapersRangeWarning
 from deqcli.matching import match
+from deqcli.vocabulary import Kernel
 
 
 def measure(
@@ -26,14 +27,14 @@ def measure(
     Examples
     --------
     >>> measure(["tanh"], [0.1])["family"].tolist()
-    ['htanh', 'htanh']
+    ['htanh', 'htanh', 'htanh', 'htanh']
     """
     rows = []
     with threadpool_limits(threads), warnings.catch_warnings():
         warnings.simplefilter("ignore", OutsidePapersRangeWarning)
         for name in activations:
             for variance in sigma_a2:
-                for kernel in ("ck", "ntk"):
+                for kernel in Kernel:
                     started = time.perf_counter()
                     twin = match(name, variance, kernel=kernel)
                     seconds = time.perf_counter() - started

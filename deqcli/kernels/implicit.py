@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from deqcli.activations import Activation, activation
-from deqcli.errors import InputError
 from deqcli.gaussian import check_existence
-from deqcli.kernels.matrix import CK, NTK, Combination, KernelMatrix, check_samples
+from deqcli.kernels.exact import ExactKernels
+from deqcli.kernels.matrix import Combination, KernelMatrix, check_samples
 from deqcli.kernels.pairs import ImplicitPairs
+from deqcli.vocabulary import Kernel
 
 Array = NDArray[np.float64]
 
-#: The names of the four matrices, in the order of theory.md §2.
-KERNELS = ("ck", "preactivation_ck", "ntk", "preactivation_ntk")
 
-
-def kernel_name(name: str) -> str:
-    """Return the canonical name of a kernel; hyphens may stand for underscores."""
-    plain = name.replace("-", "_")
-    if plain not in KERNELS:
-        raise InputError(f"unknown kernel {name!r}: choose from {', '.join(KERNELS)}.")
-    return plain
-
-
-class ImplicitKernels:
-    r"""Exact infinite-width kernels of a DEQ; each matrix is made when first asked for.
+class ImplicitKernels(ExactKernels):
+    r"""The four exact infinite-width kernels of a DEQ.
 
     Attributes
     ----------
@@ -43,64 +31,28 @@ class ImplicitKernels:
 
     Notes
     -----
-    Symmetric to the last bit. Peak memory is the matrices asked for plus a few tiles of 0.5 MB.
     ICML prints :math:`G/(1 - \dot G)` for the tangent kernel, which is neither of the two
     (theory.md §7).
     """
 
     def __init__(self, matrix: KernelMatrix, sigma_a2: float, sigma_b2: float) -> None:
-        self._matrix = matrix
-        self._wanted = {
-            "ck": Combination(CK),
-            "preactivation_ck": Combination(CK, sigma_a2, sigma_b2),
-            "ntk": Combination(NTK),
-            "preactivation_ntk": Combination(NTK, sigma_a2, sigma_b2),
+        combinations = {
+            Kernel.CK: Combination(Kernel.CK),
+            Kernel.PREACTIVATION_CK: Combination(Kernel.CK, sigma_a2, sigma_b2),
+            Kernel.NTK: Combination(Kernel.NTK),
+            Kernel.PREACTIVATION_NTK: Combination(Kernel.NTK, sigma_a2, sigma_b2),
         }
-        self._made: dict[str, Array] = {}
-
-    def __repr__(self) -> str:
-        rows, columns = self._matrix.shape
-        return f"<ImplicitKernels {rows} x {columns}, made: {', '.join(self._made) or 'none yet'}>"
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of each matrix."""
-        return self._matrix.shape
-
-    @property
-    def ck(self) -> Array:
-        """The conjugate kernel of the features, G."""
-        return self.compute("ck")[0]
+        super().__init__(matrix, combinations)
 
     @property
     def preactivation_ck(self) -> Array:
         r"""The conjugate kernel of the pre-activations, :math:`\Lambda`."""
-        return self.compute("preactivation_ck")[0]
-
-    @property
-    def ntk(self) -> Array:
-        r"""The tangent kernel of the network, :math:`\Theta`."""
-        return self.compute("ntk")[0]
+        return self.compute(Kernel.PREACTIVATION_CK)[0]
 
     @property
     def preactivation_ntk(self) -> Array:
         """The tangent kernel of the pre-activations, K."""
-        return self.compute("preactivation_ntk")[0]
-
-    def compute(self, *names: str) -> list[Array]:
-        """Return several matrices, making the missing ones in one pass."""
-        plain = [kernel_name(name) for name in names]
-        missing = [name for name in dict.fromkeys(plain) if name not in self._made]
-        if missing:
-            matrices = self._matrix.dense(*(self._wanted[name] for name in missing))
-            self._made.update(zip(missing, matrices, strict=True))
-        return [self._made[name] for name in plain]
-
-    def blocks(self, name: str, rows: int = 512) -> Iterator[tuple[slice, Array]]:
-        """Yield ``(rows, block)`` of one matrix, without ever holding more than a block."""
-        if rows < 1:
-            raise InputError(f"rows must be at least 1, not {rows}.")
-        yield from self._matrix.blocks(self._wanted[kernel_name(name)], rows)
+        return self.compute(Kernel.PREACTIVATION_NTK)[0]
 
 
 def implicit_kernels(

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.polynomial.chebyshev import chebvander
 from numpy.typing import NDArray
 
-from deqcli.kernels.pairs import PairKernel
+from deqcli.kernels.pairs import PairKernel, PairValues
+from deqcli.vocabulary import Kernel
 
 Array = NDArray[np.float64]
 
@@ -73,11 +74,10 @@ class NormSeries:
     interval: Interval
     coefficients: Array
 
-    def __call__(self, norm: Array) -> tuple[Array, Array]:
-        """Evaluate both functions."""
+    def __call__(self, norm: Array) -> PairValues:
+        """Return the CK and the NTK of each norm."""
         basis = chebvander(self.interval.unit(norm), len(self.coefficients) - 1)
-        values = basis @ self.coefficients
-        return values[:, 0], values[:, 1]
+        return PairValues(*(basis @ self.coefficients).T)
 
     @staticmethod
     def fit(pairs: PairKernel, interval: Interval) -> NormSeries | None:
@@ -86,7 +86,7 @@ class NormSeries:
             nodes = interval.nodes(count)
             values = np.stack(pairs(nodes, nodes, np.zeros_like(nodes)), axis=1)
             coefficients = _transform(count) @ values
-            if count == 1 or all(_resolved(coefficients[:, [c]], 0) for c in (0, 1)):
+            if count == 1 or all(_resolved(column[:, None], 0) for column in coefficients.T):
                 return NormSeries(interval, coefficients)
         return None
 
@@ -118,14 +118,16 @@ class PairTable:
     coefficients: Array
 
     @staticmethod
-    def fit(pairs: PairKernel, which: int, norms: Interval, omegas: Interval) -> PairTable | None:
-        """Interpolate CK (``which = 0``) or NTK (1); None where no degree resolves it."""
+    def fit(
+        pairs: PairKernel, kernel: Kernel, norms: Interval, omegas: Interval
+    ) -> PairTable | None:
+        """Interpolate the CK or the NTK; None where no degree resolves it."""
 
         def select(norm1: Array, norm2: Array, omega: Array) -> Array:
             out = np.empty_like(omega)
             for start in range(0, omega.size, _PAIRS):
                 part = slice(start, start + _PAIRS)
-                out[part] = pairs(norm1[part], norm2[part], np.pi / 2 - omega[part])[which]
+                out[part] = pairs(norm1[part], norm2[part], np.pi / 2 - omega[part]).of(kernel)
             return out
 
         norm_sizes = _sizes(5, _MAX_NORM_DEGREE, norms)

@@ -20,11 +20,10 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from deqcli.errors import DataError
 from deqcli.kernels.interpolation import Interval, NormSeries, PairTable
-from deqcli.kernels.pairs import PairKernel
+from deqcli.kernels.pairs import PairKernel, PairValues
+from deqcli.vocabulary import Kernel
 
 Array = NDArray[np.float64]
-
-CK, NTK = 0, 1
 
 # Up to this many pairs the direct route is cheaper than building a table.
 _FEW_PAIRS = 4000
@@ -40,27 +39,27 @@ _LARGEST = 1e100
 def check_samples(X: object, name: str = "X", least: int = 1) -> Array:
     """Return ``X`` as a finite float64 matrix, or say what is wrong with it."""
     try:
-        given = np.asarray(X)
-        if given.dtype.kind == "c":
+        array = np.asarray(X)
+        if array.dtype.kind == "c":
             raise TypeError("complex numbers")
-        array = np.ascontiguousarray(given, dtype=np.float64)
+        array = np.ascontiguousarray(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"{name} must be numeric, (samples, features): {error}.") from error
+        raise DataError(f"`{name}` must be numeric, (samples, features): {error}.") from error
     if array.ndim != 2 or array.shape[1] == 0:
         raise DataError(
-            f"{name} must be a matrix of shape (samples, features), not of shape {array.shape}."
+            f"`{name}` must be a matrix of shape (samples, features), not of shape {array.shape}."
         )
     if array.shape[0] < least:
-        raise DataError(f"{name} has {array.shape[0]} sample(s); at least {least} are needed.")
+        raise DataError(f"`{name}` has {array.shape[0]} sample(s); give at least {least}.")
     bad = np.argwhere(~np.isfinite(array))
     if bad.size:
         row, column = bad[0]
         raise DataError(
-            f"{name} has {len(bad)} entries that are not finite, the first at row {row}, "
-            f"column {column}."
+            f"`{name}` has {len(bad)} entries that are not finite, the first at row {row}, "
+            f"column {column}; remove those samples."
         )
     if np.abs(array).max(initial=0.0) > _LARGEST:
-        raise DataError(f"{name} has entries beyond {_LARGEST:g}, whose squares overflow.")
+        raise DataError(f"`{name}` has entries beyond {_LARGEST:g}, too large to square; scale it.")
     return array
 
 
@@ -70,12 +69,12 @@ class Combination:
 
     Attributes
     ----------
-    which : int
-        ``CK`` or ``NTK``.
+    kernel : Kernel
+        ``ck`` or ``ntk``.
     scale, gram : float
     """
 
-    which: int
+    kernel: Kernel
     scale: float = 1.0
     gram: float = 0.0
 
@@ -95,7 +94,7 @@ class KernelMatrix:
     >>> from deqcli.activations import activation
     >>> from deqcli.kernels.pairs import ExplicitPairs
     >>> matrix = KernelMatrix(ExplicitPairs((activation("identity"),)), np.eye(2))
-    >>> matrix.dense(Combination(NTK))[0].round(12)
+    >>> matrix.dense(Combination(Kernel.NTK))[0].round(12)
     array([[2., 0.],
            [0., 2.]])
     """
@@ -107,36 +106,36 @@ class KernelMatrix:
         self._y, self.y_norm = (self._x, self.x_norm) if Y is None else _directions(Y)
         if self._x.shape[1] != self._y.shape[1]:
             raise DataError(
-                f"X has {self._x.shape[1]} features and Y has {self._y.shape[1]}; they must agree."
+                f"`X` has {self._x.shape[1]} features and `Y` has {self._y.shape[1]}; give as many."
             )
-        self._tables: dict[int, PairTable | None] = {}
+        self._tables: dict[Kernel, PairTable | None] = {}
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
         return self.x_norm.size, self.y_norm.size
 
-    def dense(self, *wanted: Combination) -> list[Array]:
-        """Return the wanted matrices, each of shape (n, q), made in one pass over the data."""
-        outs = [np.empty(self.shape) for _ in wanted]
-        self._fill(outs, 0, self.shape[0], wanted)
+    def dense(self, *combinations: Combination) -> list[Array]:
+        """Return the matrices, each of shape (n, q), computed in one pass over the data."""
+        outs = [np.empty(self.shape) for _ in combinations]
+        self._fill(outs, 0, self.shape[0], combinations)
         return outs
 
-    def blocks(self, wanted: Combination, rows: int) -> Iterator[tuple[slice, Array]]:
+    def blocks(self, combination: Combination, rows: int) -> Iterator[tuple[slice, Array]]:
         """Yield consecutive row blocks, so that the matrix need not fit in memory."""
         for start in range(0, self.shape[0], rows):
             stop = min(start + rows, self.shape[0])
             out = np.empty((stop - start, self.shape[1]))
-            self._fill([out], start, stop, (wanted,))
+            self._fill([out], start, stop, (combination,))
             yield slice(start, stop), out
 
     # -----------------------------------------------------------------------------------------
 
     def _fill(
-        self, outs: list[Array], start: int, stop: int, wanted: tuple[Combination, ...]
+        self, outs: list[Array], start: int, stop: int, combinations: tuple[Combination, ...]
     ) -> None:
         whole = self.symmetric and (start, stop) == (0, self.shape[0])
-        tables = [self._table(w.which) for w in wanted]
+        tables = [self._table(c.kernel) for c in combinations]
         factors = [
             None
             if t is None
@@ -150,22 +149,24 @@ class KernelMatrix:
                 local.work = np.empty((5, _ROWS, _COLUMNS))
             cosine = self._x[rows] @ self._y[columns].T
             inner = None
-            for out, w, table, factor in zip(outs, wanted, tables, factors, strict=True):
+            for out, c, table, factor in zip(outs, combinations, tables, factors, strict=True):
                 if table is None or factor is None:
-                    part = self._direct(rows, columns, cosine, None, w.which, whole)
+                    part = self._direct(rows, columns, cosine, None, c.kernel, whole)
                     part = part.reshape(cosine.shape)
                 else:
                     outside = _outside(cosine, table)
                     left, right = factor[0][:, rows], factor[1][columns]
                     part = table.evaluate(left, right, cosine, local.work)
                     if outside is not None:
-                        part[outside] = self._direct(rows, columns, cosine, outside, w.which, whole)
-                if w.gram:
+                        part[outside] = self._direct(
+                            rows, columns, cosine, outside, c.kernel, whole
+                        )
+                if c.gram:
                     if inner is None:
                         inner = np.outer(self.x_norm[rows], self.y_norm[columns]) * cosine
-                    part = w.scale * part + w.gram * inner
-                elif w.scale != 1.0:
-                    part = w.scale * part
+                    part = c.scale * part + c.gram * inner
+                elif c.scale != 1.0:
+                    part = c.scale * part
                 out[rows.start - start : rows.stop - start, columns] = part
                 if whole and not _on_diagonal(rows, columns):
                     out[columns, rows] = part.T
@@ -178,8 +179,8 @@ class KernelMatrix:
         _run_tiles(tile, tiles, 1 if None in tables else _threads())
         if self.symmetric:
             here = np.arange(start, stop)
-            for out, w in zip(outs, wanted, strict=True):
-                diagonal = w.scale * self.diagonals[w.which] + w.gram * self.x_norm**2
+            for out, c in zip(outs, combinations, strict=True):
+                diagonal = c.scale * self.diagonals.of(c.kernel) + c.gram * self.x_norm**2
                 if whole:
                     _mirror_diagonal_tiles(out)
                 out[here - start, here] = diagonal[start:stop]
@@ -190,7 +191,7 @@ class KernelMatrix:
         return range(first, self.shape[1], _COLUMNS)
 
     @cached_property
-    def diagonals(self) -> tuple[Array, Array]:
+    def diagonals(self) -> PairValues:
         """CK and NTK of each row's input with itself, each of shape (n,)."""
         norm = self.x_norm
         series = None
@@ -200,23 +201,19 @@ class KernelMatrix:
             return series(norm)
         unique, where = np.unique(norm, return_inverse=True)
         ck, ntk = self.pairs(unique, unique, np.zeros_like(unique))
-        return ck[where], ntk[where]
+        return PairValues(ck[where], ntk[where])
 
-    def _table(self, which: int) -> PairTable | None:
+    def _table(self, kernel: Kernel) -> PairTable | None:
         """Return the table for this kernel, or None where the direct route is taken."""
-        if which not in self._tables:
+        if kernel not in self._tables:
             rows, columns = self.shape
             count = rows * (rows - 1) // 2 if self.symmetric else rows * columns
-            self._tables[which] = None
+            self._tables[kernel] = None
             if count > _FEW_PAIRS:
                 norms = np.concatenate([self.x_norm, self.y_norm])
-                self._tables[which] = PairTable.fit(
-                    self.pairs,
-                    which,
-                    Interval(float(norms.min()), float(norms.max())),
-                    self._omega_range,
-                )
-        return self._tables[which]
+                covered = Interval(float(norms.min()), float(norms.max()))
+                self._tables[kernel] = PairTable.fit(self.pairs, kernel, covered, self._omega_range)
+        return self._tables[kernel]
 
     @cached_property
     def _omega_range(self) -> Interval:
@@ -239,7 +236,7 @@ class KernelMatrix:
         columns: slice,
         cosine: Array,
         where: NDArray[np.bool_] | None,
-        which: int,
+        kernel: Kernel,
         whole: bool,
     ) -> Array:
         """Solve the chosen entries of a tile (all by default), in arrays of pairs."""
@@ -247,20 +244,23 @@ class KernelMatrix:
         near = cosine[i, j]
         i, j = i + rows.start, j + columns.start
         if not self.symmetric:
-            return self._solve(i, j, near, which)
+            return self._solve(i, j, near, kernel)
         # The diagonal is known, and what lies below it on a diagonal tile of a whole matrix is
         # copied from above.
         needed = j > i if whole and _on_diagonal(rows, columns) else i != j
         values = np.zeros(i.size)
-        values[needed] = self._solve(i[needed], j[needed], near[needed], which)
+        values[needed] = self._solve(i[needed], j[needed], near[needed], kernel)
         return values
 
-    def _solve(self, i: NDArray[np.intp], j: NDArray[np.intp], cosine: Array, which: int) -> Array:
+    def _solve(
+        self, i: NDArray[np.intp], j: NDArray[np.intp], cosine: Array, kernel: Kernel
+    ) -> Array:
         values = np.empty(i.size)
         for begin in range(0, i.size, _DIRECT_CHUNK):
             part = slice(begin, begin + _DIRECT_CHUNK)
             angle = self._angles(i[part], j[part], cosine[part])
-            values[part] = self.pairs(self.x_norm[i[part]], self.y_norm[j[part]], angle)[which]
+            pairs = self.pairs(self.x_norm[i[part]], self.y_norm[j[part]], angle)
+            values[part] = pairs.of(kernel)
         return values
 
     def _angles(self, i: NDArray[np.intp], j: NDArray[np.intp], cosine: Array) -> Array:

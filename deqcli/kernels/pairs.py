@@ -8,7 +8,7 @@ function for arrays of pairs; :mod:`deqcli.kernels.matrix` makes matrices of it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,24 @@ from deqcli.closed_forms import PiecewiseLinear
 from deqcli.duals import Dual, bind, smooth_angle
 from deqcli.errors import ConvergenceError
 from deqcli.gaussian import second_moments
+from deqcli.vocabulary import Kernel
 
 Array = NDArray[np.float64]
 
 # Pairs of inputs closer than this (relative) are linearised: cos(theta) no longer resolves them.
 # The neglected terms and the rounding of arccos are both below 1e-9 at the switch.
 _CLOSE = 1e-6
+
+
+class PairValues(NamedTuple):
+    """The two kernels of pairs of inputs, each of shape (m,)."""
+
+    ck: Array
+    ntk: Array
+
+    def of(self, kernel: Kernel) -> Array:
+        """Return the values from which this kernel is made; the pre-activation ones add a Gram."""
+        return self.ck if kernel.explicit is Kernel.CK else self.ntk
 
 
 class PairKernel(Protocol):
@@ -33,8 +45,8 @@ class PairKernel(Protocol):
         """Return how far from a right angle kernels are smooth and cheap, norms up to ``norm``."""
         ...
 
-    def __call__(self, norm1: Array, norm2: Array, angle: Array) -> tuple[Array, Array]:
-        """Return CK and NTK of pairs with these norms and angles, each of shape (m,)."""
+    def __call__(self, norm1: Array, norm2: Array, angle: Array) -> PairValues:
+        """Return CK and NTK of pairs with these norms and angles."""
         ...
 
 
@@ -92,17 +104,20 @@ class ImplicitPairs:
                 break
             last, last_gap, v = v, gap, np.maximum(new, 0)
         else:
-            raise ConvergenceError(f"the norm equation of {self.act.name!r} did not converge.")
+            raise ConvergenceError(
+                f"the norm equation of {self.act.name!r} did not converge; "
+                f"`sigma_a2` is {self.sigma_a2:g}, try less."
+            )
         return np.asarray(v[where])
 
-    def __call__(self, norm1: Array, norm2: Array, angle: Array) -> tuple[Array, Array]:
+    def __call__(self, norm1: Array, norm2: Array, angle: Array) -> PairValues:
         """Return CK and NTK."""
         if _homogeneous((self.act,)):
             one = np.ones_like(angle)
             return _times(norm1 * norm2, self._pairs(one, one, angle))
         return self._pairs(norm1, norm2, angle)
 
-    def _pairs(self, norm1: Array, norm2: Array, angle: Array) -> tuple[Array, Array]:
+    def _pairs(self, norm1: Array, norm2: Array, angle: Array) -> PairValues:
         both = self.scale(np.concatenate([norm1, norm2]))
         v1, v2 = both[: norm1.size], both[norm1.size :]
         dual = bind(self.act, v1, v2)
@@ -116,7 +131,7 @@ class ImplicitPairs:
                 theta[close] = _angle_of_gap(spread, v1[close], v2[close], sign)
         value, slope = dual(theta)
         covariance = self.sigma_a2 * value + inner
-        return value, value + covariance * slope / (1 - self.sigma_a2 * slope)
+        return PairValues(value, value + covariance * slope / (1 - self.sigma_a2 * slope))
 
     def _newton(self, dual: Dual, v1: Array, v2: Array, inner: Array, angle: Array) -> Array:
         bound = v1 * v2
@@ -135,8 +150,8 @@ class ImplicitPairs:
             if np.all(moved <= 1e-9 * bound):
                 return theta
         raise ConvergenceError(
-            f"the kernel equation of {self.act.name!r} at sigma_a2 = {self.sigma_a2:g} did not "
-            "converge."
+            f"the kernel equation of {self.act.name!r} did not converge; "
+            f"`sigma_a2` is {self.sigma_a2:g}, try less."
         )
 
 
@@ -160,14 +175,14 @@ class ExplicitPairs:
             norm = float(np.sqrt(second_moments(act, np.array([norm]))[0][0]))
         return float(min(angles))
 
-    def __call__(self, norm1: Array, norm2: Array, angle: Array) -> tuple[Array, Array]:
+    def __call__(self, norm1: Array, norm2: Array, angle: Array) -> PairValues:
         """Return CK and NTK."""
         if _homogeneous(self.acts):
             one = np.ones_like(angle)
             return _times(norm1 * norm2, self._pairs(one, one, angle))
         return self._pairs(norm1, norm2, angle)
 
-    def _pairs(self, norm1: Array, norm2: Array, angle: Array) -> tuple[Array, Array]:
+    def _pairs(self, norm1: Array, norm2: Array, angle: Array) -> PairValues:
         v1, v2, theta = norm1, norm2, angle
         value = tangent = v1 * v2 * np.cos(theta)
         gaps = {sign: _close_pairs(norm1, norm2, angle, sign) for sign in _close_signs(self.acts)}
@@ -180,7 +195,7 @@ class ExplicitPairs:
             for sign, (gap2, close) in gaps.items():
                 gap2 *= slope1
                 theta[close] = _angle_of_gap(gap2[close], v1[close], v2[close], sign)
-        return value, tangent
+        return PairValues(value, tangent)
 
 
 def _homogeneous(acts: tuple[Activation, ...]) -> bool:
@@ -193,8 +208,8 @@ def _homogeneous(acts: tuple[Activation, ...]) -> bool:
     )
 
 
-def _times(size: Array, kernels: tuple[Array, Array]) -> tuple[Array, Array]:
-    return size * kernels[0], size * kernels[1]
+def _times(size: Array, values: PairValues) -> PairValues:
+    return PairValues(size * values.ck, size * values.ntk)
 
 
 def _angle(covariance: Array, bound: Array) -> Array:

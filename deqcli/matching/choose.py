@@ -10,10 +10,11 @@ from deqcli.activations import Activation
 from deqcli.errors import InputError
 from deqcli.matching.families import FAMILIES, TITLES, network
 from deqcli.matching.reasons import failure, success
-from deqcli.matching.result import Attempt, Fifth, Match
+from deqcli.matching.result import Attempt, DiagonalSlope, Match
 from deqcli.matching.solve import solve
 from deqcli.matching.targets import TOLERANCE, Target, deq_target, network_target
 from deqcli.scalars import ImplicitScalars, explicit_scalars
+from deqcli.vocabulary import Kernel
 
 #: What ``auto`` tries, in this order: shallow first, the papers' families first.
 _ORDER = (("htanh", 1), ("lrelu", 1), ("cubic", 1), ("lrelu", 2), ("cubic", 2))
@@ -25,7 +26,7 @@ def match(
     sigma_b2: float | None = None,
     tau0: float = 1.0,
     *,
-    kernel: str = "ck",
+    kernel: Kernel | str = Kernel.CK,
     family: str = "auto",
     layers: int | str = "auto",
 ) -> Match:
@@ -33,13 +34,14 @@ def match(
 
     In high dimension kernels are equal when four scalars are,
 
-    .. math:: \mathrm{CK}: (\alpha_1, \alpha_2, \alpha_3, \gamma^2) =
+    .. math:: G: (\alpha_1, \alpha_2, \alpha_3, \gamma^2) =
        (\tilde\alpha_1, \tilde\alpha_2, \tilde\alpha_3, \tilde\tau_L^2), \qquad
-       \mathrm{NTK}: (\beta_1, \beta_2, \beta_3, \kappa^2) =
+       K: (\beta_1, \beta_2, \beta_3, \kappa^2) =
        (\tilde\beta_1, \tilde\beta_2, \tilde\beta_3, \tilde\kappa_L^2)
 
-    (theory.md §6; ICML Examples 1, 2, ICLR Corollaries 1, 2, whose quadratic network does not
-    always exist). Spare numbers match the slope of the diagonal too.
+    and likewise for :math:`\Lambda` and :math:`\Theta` (theory.md §6; ICML Examples 1, 2, ICLR
+    Corollaries 1, 2, whose quadratic network does not always exist). Spare numbers match the slope
+    of the diagonal too.
 
     Parameters
     ----------
@@ -49,9 +51,8 @@ def match(
         ``sigma_b2`` is ``1 - sigma_a2`` by default.
     tau0 : float
         Root of the mean variance of the data.
-    kernel : str
-        ``ck`` (G), ``preactivation_ck`` (:math:`\Lambda`), ``ntk`` (the papers' K, called
-        ``preactivation_ntk`` among the exact kernels) or ``network_ntk`` (:math:`\Theta`).
+    kernel : Kernel or str
+        Which of the DEQ's four; the twin's CK equals the first two, its NTK the others.
     family : str
         ``htanh``, ``lrelu``, ``quadratic``, ``cubic``, or ``auto`` for the shallowest that does.
     layers : 1, 2 or "auto"
@@ -116,28 +117,30 @@ def plain_network(act: Activation | str, layers: int, tau0: float = 1.0) -> tupl
     [0.398942, 0.23291]
     """
     if layers < 1:
-        raise InputError(f"layers must be at least 1, not {layers}.")
+        raise InputError(f"`layers` is {layers}; give at least 1.")
     return explicit_scalars([act] * layers, tau0).acts
 
 
 def _plan(family: str, layers: int | str) -> list[tuple[str, int]]:
     if family not in ("auto", *FAMILIES):
-        raise InputError(f"unknown family {family!r}: choose from auto, {', '.join(FAMILIES)}.")
+        raise InputError(f"`family` is {family!r}; choose from auto, {', '.join(FAMILIES)}.")
     if layers not in ("auto", 1, 2):
-        raise InputError(f"layers must be 1, 2 or auto, not {layers!r}.")
+        raise InputError(f"`layers` is {layers!r}; choose 1, 2 or auto.")
     known = _ORDER if family == "auto" else ((family, 1), (family, 2))
     plan = [(f, n) for f, n in known if layers in ("auto", n) and (f, n) != ("htanh", 2)]
     if not plan:
-        raise InputError("family htanh has one layer: choose layers 1, or family cubic for two.")
+        raise InputError("`layers` is 2, but htanh has one layer; for two choose another `family`.")
     return plan
 
 
 def _attempt(target: Target, family: str, layers: int) -> Match:
-    built, numbers = solve(target, family, layers)
-    # The closed forms found it; the general code, by quadrature, has the last word.
-    found, acts = network_target(network(built, numbers, target.tau0), target.tau0, target.kernel)
+    layer_family, numbers = solve(target, family, layers)
+    # The numbers come from closed forms; how good they are is measured by quadrature.
+    acts = network(layer_family, numbers, target.tau0)
+    twin, acts = network_target(acts, target.tau0, target.kernel)
     acts = tuple(a.shifted(0.0) if abs(a.shift) < 1e-14 * target.d**0.5 else a for a in acts)
-    residuals, t2 = target.residuals(found.values), target.tau0**2
+    residuals = target.residuals(twin.values)
+    mismatch = (twin.slope - target.slope) * target.tau0**2 / target.d
     worst = float(np.abs(residuals[:4]).max())
     feasible = worst <= TOLERANCE
     if feasible:
@@ -151,9 +154,9 @@ def _attempt(target: Target, family: str, layers: int) -> Match:
         layers=layers,
         acts=acts,
         target=target.named(target.values),
-        achieved=target.named(found.values),
+        achieved=target.named(twin.values),
         residuals=target.named(residuals),
-        fifth=Fifth(target.slope, found.slope, (found.slope - target.slope) * t2 / target.d),
+        diagonal_slope=DiagonalSlope(target.slope, twin.slope, mismatch),
         reason=reason,
         suggestion="",
         alternatives=(Attempt(family, layers, feasible, worst, reason),),

@@ -11,12 +11,13 @@ from deqcli.activations import Activation
 from deqcli.errors import InputError
 from deqcli.matching.result import Match
 from deqcli.matching.sphere import SphereMatch
+from deqcli.vocabulary import Kernel
 
-_KERNELS = {
-    "ck": "conjugate kernel G",
-    "preactivation_ck": "conjugate kernel of the pre-activations",
-    "ntk": "tangent kernel K of the pre-activations",
-    "network_ntk": "tangent kernel",
+_TITLES = {
+    Kernel.CK: "conjugate kernel G",
+    Kernel.PREACTIVATION_CK: "conjugate kernel of the pre-activations",
+    Kernel.NTK: "tangent kernel",
+    Kernel.PREACTIVATION_NTK: "tangent kernel K of the pre-activations",
 }
 
 _NUMPY = '''"""{docstring}"""
@@ -104,7 +105,7 @@ def export(match: Match | SphereMatch, target: str = "numpy") -> str:
     """
     templates = {"numpy": _NUMPY, "torch": _TORCH}
     if target not in templates:
-        raise InputError(f"unknown export {target!r}: choose numpy or torch.")
+        raise InputError(f"`target` is {target!r}; choose numpy or torch.")
     names = [f"sigma_{i}" for i in range(1, len(match.acts) + 1)]
     functions = "\n\n\n".join(
         f"def {name}(x):\n    return {_expression(act, target)}"
@@ -128,11 +129,11 @@ def _docstring(match: Match | SphereMatch) -> str:
             f"phi = {d.activation} - {d.shift!r}, sigma_a^2 = {d.sigma_a2!r}, "
             f"sigma_b^2 = {d.sigma_b2!r}, for data of tau0 = {d.tau0!r}"
         )
-    kind = "features" if match.twin_kernel == "ck" else "outputs, all weights trained,"
+    kind = "features" if match.twin_kernel is Kernel.CK else "outputs, all weights trained,"
     verb = "have" if match.feasible else "come near to (but do not have)"
     return (
         f"An explicit network with {layers}.\n\n"
-        f"In the wide limit its {kind} {verb} the high-dimensional {_KERNELS[match.kernel]} of\n"
+        f"In the wide limit its {kind} {verb} the high-dimensional {_TITLES[match.kernel]} of\n"
         f"{whose}.\n\n"
         "Weights are standard normal: x_l = sigma_l(W_l x_(l-1)) / sqrt(m_l), f = a.x_L.\n"
     )
@@ -155,7 +156,7 @@ def _expression(act: Activation, target: str) -> str:
         powers = hermite_e.herme2poly(np.array(series))
         ascending = [float(c) / p["scale"] ** k for k, c in enumerate(np.trim_zeros(powers, "b"))]
     else:
-        raise InputError(f"activation {act.name!r} is not of a family that can be exported.")
+        raise InputError(f"`match` has {act.name!r}, which is of no family that can be exported.")
     ascending[0] -= shift
     text = repr(ascending[-1])
     for c in ascending[-2::-1]:

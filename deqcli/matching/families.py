@@ -22,12 +22,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import erf, erfc, gammainc
 
 from deqcli.activations import Activation, activation
-
-Numbers = NDArray[Any]
+from deqcli.vocabulary import Kernel
 
 #: Families in the order in which people meet them in the papers; cubic goes beyond.
 FAMILIES = ("htanh", "lrelu", "quadratic", "cubic")
@@ -123,7 +121,7 @@ MOMENTS: dict[str, Callable[[Sequence[Any], Any], LayerMoments]] = {
 
 
 def network_scalars(
-    family: str, layers: Sequence[Sequence[Any]], tau0: float, twin: str
+    family: str, layers: Sequence[Sequence[Any]], tau0: float, twin: Kernel
 ) -> list[Any]:
     r"""Return ``[c1, c2, c3, d, slope]`` of an explicit network by the recursions of theory.md §5.
 
@@ -135,12 +133,12 @@ def network_scalars(
     layers : sequence of sequences
         The numbers of each layer, scalars or arrays of one shape.
     tau0 : float
-    twin : str
+    twin : Kernel
         ``ck`` or ``ntk``.
 
     Examples
     --------
-    >>> network_scalars("lrelu", [(1.0, 0.0), (1.0, 0.0)], 1.0, "ntk")[0]       # linear
+    >>> network_scalars("lrelu", [(1.0, 0.0), (1.0, 0.0)], 1.0, Kernel.NTK)[0]  # linear
     3.0
     """
     a1, a2, a3, a4, q = 1.0, 0.0, 0.0, 1.0, tau0**2
@@ -155,7 +153,7 @@ def network_scalars(
         a4, q = m.s * a4, m.variance
         b1, b2, b3 = a1 + m.m1_squared * b1, a2 + m.m1_squared * b2, a3 + b3
         kappa2 = q + m.r * kappa2
-    return [a1, a2, a3, q, a4] if twin == "ck" else [b1, b2, b3, kappa2, slope]
+    return [a1, a2, a3, q, a4] if twin == Kernel.CK else [b1, b2, b3, kappa2, slope]
 
 
 def layer_activation(family: str, numbers: Sequence[float], tau: float) -> Activation:

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deqcli.matching.families import TITLES
-from deqcli.matching.targets import KERNELS, TOLERANCE, Target
+from deqcli.matching.targets import SCALAR_NAMES, TOLERANCE, Target
+from deqcli.vocabulary import Kernel
 
 Array = NDArray[np.float64]
 
@@ -21,10 +22,10 @@ def symbols(target: Target) -> list[str]:
 
     Examples
     --------
-    >>> symbols(Target("ck", 1.0, 0.0, 0.0, 1.0, 1.0, 1.0))
+    >>> symbols(Target(Kernel.CK, 1.0, 0.0, 0.0, 1.0, 1.0, 1.0))
     ['α1', 'α2', 'α3', 'γ²']
     """
-    names = KERNELS[target.kernel].names
+    names = SCALAR_NAMES[target.kernel]
     return [_GREEK[n[:-1]] + n[-1] for n in names[:3]] + [_DIAGONAL[names[3]]]
 
 
@@ -39,12 +40,12 @@ def one_layer_gap(target: Target) -> float:
 
 
 def _ratio(target: Target) -> int:
-    return 2 if target.twin == "ck" else 6
+    return 2 if target.twin is Kernel.CK else 6
 
 
 def _gap_text(target: Target) -> str:
     _, two, three, _ = symbols(target)
-    part = "½" if target.twin == "ck" else "⅙"
+    part = "½" if target.twin is Kernel.CK else "⅙"
     half = target.c3 / _ratio(target)
     digits = 4
     while digits < 10 and f"{target.c2:.{digits}f}" == f"{half:.{digits}f}":
@@ -63,7 +64,7 @@ def why_depth(target: Target) -> str:
     if not target.curved:
         return f"{two} = {three} = 0 and {_excess_text(target)}"
     if abs(one_layer_gap(target)) <= TOLERANCE:
-        part = "½" if target.twin == "ck" else "⅙"
+        part = "½" if target.twin is Kernel.CK else "⅙"
         return f"{two} = {part}{three} = {target.c2:.4g}, as one hidden layer has"
     return f"{_gap_text(target)}: one hidden layer cannot match"
 
@@ -75,7 +76,7 @@ def success(target: Target, family: str, layers: int) -> str:
         limit = ", the limit c → ∞ of H-Tanh," if family == "htanh" else ""
         return f"{why_depth(target)}: a linear network{limit} matches."
     if family == "htanh":
-        bound = "in [1, π/2)" if target.twin == "ck" else "at least 1"
+        bound = "in [1, π/2)" if target.twin is Kernel.CK else "at least 1"
         return f"{why_depth(target)} is {bound}: one hidden layer of H-Tanh matches."
     count, verb = ("one hidden layer", "matches") if layers == 1 else ("two layers", "match")
     return f"{why_depth(target)}; {count} of {title} activation {verb}."
@@ -107,7 +108,7 @@ def failure(target: Target, family: str, layers: int, residuals: Array) -> str:
         if family == "cubic":
             return f"{diagonal} = {target.d:.4g} is less than its linear and quadratic parts"
         return f"one {title} layer has two numbers for three scalars: {closest}"
-    if family == "lrelu" and target.twin == "ck":
+    if family == "lrelu" and target.twin is Kernel.CK:
         if target.c2 < target.c3 / 2:
             return (
                 f"{two} = {target.c2:.4g} < ½{three} = {target.c3 / 2:.4g}, out of L-ReLU's reach"

@@ -6,12 +6,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from deqcli.activations import Activation
-from deqcli.matching.targets import KERNELS
 from deqcli.scalars import ImplicitScalars
+from deqcli.vocabulary import Kernel
 
 
 @dataclass(frozen=True)
-class Fifth:
+class DiagonalSlope:
     r"""The slope of the kernel's diagonal in :math:`\|x_i\|^2` (theory.md §6).
 
     Attributes
@@ -47,8 +47,8 @@ class Match:
     ----------
     feasible : bool
         Whether every scalar agrees to 1e-10, relative to the scalar (to the kernel for zeros).
-    kernel : str
-        What was matched, a key of :data:`deqcli.matching.targets.KERNELS`.
+    kernel : Kernel
+        What was matched, of the DEQ.
     family : str
         ``htanh``, ``lrelu``, ``quadratic`` or ``cubic``.
     layers : int
@@ -56,7 +56,7 @@ class Match:
         Centred, for ``explicit_kernels``; of the nearest network if not feasible.
     target, achieved, residuals : dict of str to float
         The four scalars by name; residuals are signed and relative.
-    fifth : Fifth
+    diagonal_slope : DiagonalSlope
     reason : str
         One sentence.
     suggestion : str
@@ -69,14 +69,14 @@ class Match:
     """
 
     feasible: bool
-    kernel: str
+    kernel: Kernel
     family: str
     layers: int
     acts: tuple[Activation, ...]
     target: dict[str, float]
     achieved: dict[str, float]
     residuals: dict[str, float]
-    fifth: Fifth
+    diagonal_slope: DiagonalSlope
     reason: str
     suggestion: str
     alternatives: tuple[Attempt, ...]
@@ -84,14 +84,14 @@ class Match:
     deq: ImplicitScalars | None = None
 
     @property
-    def deq_kernel(self) -> str:
-        """The matched kernel's name in ``implicit_kernels``."""
-        return KERNELS[self.kernel].deq
+    def deq_kernel(self) -> Kernel:
+        """The matched kernel in ``implicit_kernels``."""
+        return self.kernel
 
     @property
-    def twin_kernel(self) -> str:
-        """The matched kernel's name in ``explicit_kernels``."""
-        return KERNELS[self.kernel].twin
+    def twin_kernel(self) -> Kernel:
+        """The matched kernel in ``explicit_kernels``, ``ck`` or ``ntk``."""
+        return self.kernel.explicit
 
     @property
     def worst(self) -> float:
@@ -114,7 +114,7 @@ class Match:
             "target": self.target,
             "achieved": self.achieved,
             "residuals": self.residuals,
-            "fifth": asdict(self.fifth),
+            "diagonal_slope": asdict(self.diagonal_slope),
             "reason": self.reason,
             "suggestion": self.suggestion,
             "alternatives": [asdict(a) for a in self.alternatives],

@@ -25,6 +25,7 @@ from scipy.special import ndtri
 
 from deqcli.matching.families import SIZES, htanh_moments, network_scalars
 from deqcli.matching.targets import TOLERANCE, Target
+from deqcli.vocabulary import Kernel
 
 Array = NDArray[np.float64]
 Layers = list[list[float]]
@@ -53,18 +54,18 @@ def solve(target: Target, family: str, layers: int) -> tuple[str, Layers]:
     return family, _two_layers(target, family)
 
 
-def htanh_excess(cut: float, twin: str) -> float:
+def htanh_excess(cut: float, twin: Kernel) -> float:
     r"""Return :math:`R = d/(c_1\tau_0^2)` of one H-Tanh layer at :math:`\tau_0 = 1`.
 
     Falls from :math:`\pi/2` (CK) or infinity (NTK) at c = 0 to 1 at infinity.
 
     Examples
     --------
-    >>> round(htanh_excess(1e-6, "ck") - np.pi / 2, 5)
+    >>> round(htanh_excess(1e-6, Kernel.CK) - np.pi / 2, 5)
     -0.0
     """
     m = htanh_moments((1.0, cut), 1.0)
-    if twin == "ck":
+    if twin == Kernel.CK:
         return float(m.variance / m.m1_squared)
     return float((m.variance + m.r) / (2 * m.m1_squared))
 
@@ -73,7 +74,7 @@ def _htanh(target: Target) -> tuple[str, Layers]:
     R, twin, tau0 = target.excess, target.twin, target.tau0
     if R - 1 <= TOLERANCE:
         # The limit c -> infinity.
-        c1 = target.c1 if twin == "ck" else target.c1 / 2
+        c1 = target.c1 if twin is Kernel.CK else target.c1 / 2
         return "lrelu", [[math.sqrt(c1), 0.0]]
     narrow = 1e-8
     cut = narrow
@@ -81,8 +82,8 @@ def _htanh(target: Target) -> tuple[str, Layers]:
         cut = brentq(lambda h: htanh_excess(h, twin) - R, narrow, 9.0, xtol=1e-15, rtol=1e-15)
     # The gain enters squared and linearly; by least squares where R is out of reach.
     unit = np.array(network_scalars("htanh", [(1.0, cut * tau0)], tau0, twin))[:4]
-    row, wanted = unit / target.denominators[:4], target.values[:4] / target.denominators[:4]
-    return "htanh", [[math.sqrt(float(row @ wanted / (row @ row))), cut * tau0]]
+    row, goal = unit / target.denominators[:4], target.values[:4] / target.denominators[:4]
+    return "htanh", [[math.sqrt(float(row @ goal / (row @ row))), cut * tau0]]
 
 
 def _one_layer(target: Target, family: str) -> Layers:
@@ -134,13 +135,13 @@ class _Chart:
         """Return the relative errors, then that of the first layer's normalisation."""
         layers, t = self.layers(z), self.target
         scalars = network_scalars(self.family, layers, t.tau0, t.twin)
-        first = network_scalars(self.family, layers[:1], t.tau0, "ck")[3]
+        first = network_scalars(self.family, layers[:1], t.tau0, Kernel.CK)[3]
         rows = [(s - v) / d for s, v, d in zip(scalars, t.values, t.denominators, strict=True)]
         return np.array([*rows[:4], slope_weight * rows[4], first / t.tau0**2 - 1])
 
 
 def _charts(target: Target, family: str) -> list[_Chart]:
-    """Return the charts to search: at a zero target, where squares meet it, Newton would stall."""
+    """Return the charts to search: numbers that must vanish are held at zero, or Newton stalls."""
     size = SIZES[family]
     free = [i for i in range(2 * size) if target.curved or i % size != 1]
     if not target.vanishes[0]:
@@ -150,7 +151,7 @@ def _charts(target: Target, family: str) -> list[_Chart]:
 
 
 def _two_layers(target: Target, family: str) -> Layers:
-    found: list[tuple[tuple[float, ...], Layers]] = []
+    candidates: list[tuple[tuple[float, ...], Layers]] = []
     for chart in _charts(target, family):
         z, exact = chart.starts(_STARTS), False
         if family == "cubic":
@@ -164,8 +165,8 @@ def _two_layers(target: Target, family: str) -> Layers:
         if family == "cubic" and not (cost < _EXACT).any():
             more = chart.starts(4 * _STARTS)
             z, cost = _minimise(partial(chart.residuals, slope_weight=0.0), more)
-        found += [_ranked(chart, x, c) for x, c in zip(z, cost, strict=True)]
-    return min(found, key=lambda item: item[0])[1]
+        candidates += [_ranked(chart, x, c) for x, c in zip(z, cost, strict=True)]
+    return min(candidates, key=lambda item: item[0])[1]
 
 
 def _ranked(chart: _Chart, z: Array, cost: float) -> tuple[tuple[float, ...], Layers]:
@@ -183,7 +184,7 @@ def _ranked(chart: _Chart, z: Array, cost: float) -> tuple[tuple[float, ...], La
     first, last = (
         layer[-1] ** 2 / sum(x**2 for x in layer) if any(layer) else 0.0 for layer in layers
     )
-    share = 0.0 if chart.family != "cubic" else first + last if t.twin == "ck" else last
+    share = 0.0 if chart.family != "cubic" else first + last if t.twin is Kernel.CK else last
     return (misfit, round(off, 6), round(share, 6), round(first, 6)), layers
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from deqcli.activations import Activation, activation
 from deqcli.errors import InputError
-from deqcli.matching.targets import KERNELS, TOLERANCE, matched_kernel
+from deqcli.matching.targets import TOLERANCE
 from deqcli.scalars import SphereScalars, sphere_scalars
+from deqcli.vocabulary import Kernel
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,9 @@ class SphereMatch:
     ----------
     feasible : bool
         Whether all three scalars agree to 1e-10 of the kernel's diagonal.
-    kernel, family : str
+    kernel : Kernel
+        What was matched, of the DEQ.
+    family : str
     acts : tuple of one Activation
         Not centred: a constant is part of the match.
     target, achieved, residuals : dict of str to float
@@ -30,7 +33,7 @@ class SphereMatch:
     """
 
     feasible: bool
-    kernel: str
+    kernel: Kernel
     family: str
     acts: tuple[Activation, ...]
     target: dict[str, float]
@@ -40,21 +43,21 @@ class SphereMatch:
     dimension: int
 
     @property
-    def deq_kernel(self) -> str:
-        """The matched kernel's name in ``implicit_kernels``."""
-        return KERNELS[self.kernel].deq
+    def deq_kernel(self) -> Kernel:
+        """The matched kernel in ``implicit_kernels``."""
+        return self.kernel
 
     @property
-    def twin_kernel(self) -> str:
-        """The matched kernel's name in ``explicit_kernels``."""
-        return KERNELS[self.kernel].twin
+    def twin_kernel(self) -> Kernel:
+        """The matched kernel in ``explicit_kernels``, ``ck`` or ``ntk``."""
+        return self.kernel.explicit
 
 
 def match_sphere(
     act: Activation | str,
     sigma_a2: float,
     dimension: int,
-    kernel: str = "preactivation_ck",
+    kernel: Kernel | str = Kernel.PREACTIVATION_CK,
     *,
     sigma_b2: float | None = None,
     family: str = "quadratic",
@@ -80,8 +83,8 @@ def match_sphere(
         ``sigma_b2`` is ``1 - sigma_a2`` by default.
     dimension : int
         The dimension d of the sphere's space.
-    kernel : str
-        ``preactivation_ck`` and ``ntk`` are HLD's CK and NTK; ``ck`` and ``network_ntk`` work too.
+    kernel : Kernel or str
+        One of the four; HLD's CK and NTK are ``preactivation-ck`` and ``preactivation-ntk``.
     family : str
         ``quadratic`` or ``cubic``.
 
@@ -91,10 +94,9 @@ def match_sphere(
     >>> {k: round(v, 5) for k, v in twin.acts[0].parameters.items()}
     {'a2': 0.13363, 'a1': 0.94518, 'a0': 0.13266}
     """
-    name = matched_kernel(kernel)
-    pair = KERNELS[name]
-    t = sphere_scalars(act, dimension, sigma_a2=sigma_a2, sigma_b2=sigma_b2, kernel=pair.deq)
-    linear, square, cube = (1, 1, 1) if pair.twin == "ck" else (2, 3, 4)
+    kernel = Kernel.of(kernel, "kernel")
+    t = sphere_scalars(act, dimension, sigma_a2=sigma_a2, sigma_b2=sigma_b2, kernel=kernel)
+    linear, square, cube = (1, 1, 1) if kernel.explicit is Kernel.CK else (2, 3, 4)
     if family == "quadratic":
         constant = t.alpha - t.mu / dimension
         a2 = math.sqrt(max(t.mu, 0.0) / (2 * square))
@@ -112,17 +114,17 @@ def match_sphere(
         spec = f"hermite:scale=1.0,c0={c0!r},c1={c1!r},c3={c3!r}"
         reason = "one hidden layer of cubic activation matches wherever α, β, μ are not negative."
     else:
-        raise InputError(f"unknown family {family!r} on the sphere: choose quadratic or cubic.")
+        raise InputError(f"`family` is {family!r}; on the sphere choose quadratic or cubic.")
     acts = (activation(spec),)
-    found = sphere_scalars(acts, dimension, kernel=pair.twin)
     scale = t.alpha + t.beta + t.mu
-    target, achieved = _named(t), _named(found)
+    target = _named(t)
+    achieved = _named(sphere_scalars(acts, dimension, kernel=kernel.explicit))
     residuals = {key: (achieved[key] - target[key]) / scale for key in target}
     # The constant counts n times in the spectrum, and is of the order 1/d for odd activations.
     residuals["alpha"] *= dimension
     return SphereMatch(
         feasible=max(map(abs, residuals.values())) <= TOLERANCE,
-        kernel=name,
+        kernel=kernel,
         family=family,
         acts=acts,
         target=target,

@@ -1,8 +1,7 @@
 r"""What a twin must reproduce: four scalars of one kernel, and the slope of its diagonal.
 
-The first four make the high-dimensional equivalents of two kernels equal. The fifth, the rate at
-which the diagonal moves with :math:`\|x_i\|^2`, removes the largest error that is left
-(theory.md §6).
+The four make the high-dimensional equivalents of two kernels equal. The slope, the rate at which
+the diagonal moves with :math:`\|x_i\|^2`, removes the largest error that is left (theory.md §6).
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deqcli.activations import Activation, activation
-from deqcli.errors import InputError
 from deqcli.gaussian import grid, moments
 from deqcli.scalars import ImplicitScalars, explicit_scalars, implicit_scalars
+from deqcli.vocabulary import Kernel
 
 Array = NDArray[np.float64]
 
@@ -24,32 +23,13 @@ Array = NDArray[np.float64]
 TOLERANCE = 1e-10
 
 
-@dataclass(frozen=True)
-class KernelPair:
-    """A kernel of the DEQ and the kernel of the explicit network that is to equal it."""
-
-    deq: str
-    twin: str
-    names: tuple[str, str, str, str]
-
-
-#: The kernels that can be matched. ``ntk`` is the papers' tangent kernel K of the
-#: pre-activations (HLD, ICLR); the network's own, :math:`\Theta`, is ``network_ntk``.
-KERNELS = {
-    "ck": KernelPair("ck", "ck", ("alpha1", "alpha2", "alpha3", "gamma2")),
-    "preactivation_ck": KernelPair("preactivation_ck", "ck", ("ell1", "ell2", "ell3", "tau2")),
-    "ntk": KernelPair("preactivation_ntk", "ntk", ("beta1", "beta2", "beta3", "kappa2")),
-    "network_ntk": KernelPair("ntk", "ntk", ("theta1", "theta2", "theta3", "theta0")),
+#: How the papers call the four scalars (c1, c2, c3, d) of each kernel.
+SCALAR_NAMES = {
+    Kernel.CK: ("alpha1", "alpha2", "alpha3", "gamma2"),
+    Kernel.PREACTIVATION_CK: ("ell1", "ell2", "ell3", "tau2"),
+    Kernel.NTK: ("theta1", "theta2", "theta3", "theta0"),
+    Kernel.PREACTIVATION_NTK: ("beta1", "beta2", "beta3", "kappa2"),
 }
-
-
-def matched_kernel(name: str) -> str:
-    """Return the canonical name of a kernel to match; ``preactivation_ntk`` is ``ntk``."""
-    plain = name.replace("-", "_")
-    plain = "ntk" if plain == "preactivation_ntk" else plain
-    if plain not in KERNELS:
-        raise InputError(f"unknown kernel {name!r} to match: choose from {', '.join(KERNELS)}.")
-    return plain
 
 
 @dataclass(frozen=True)
@@ -58,8 +38,8 @@ class Target:
 
     Attributes
     ----------
-    kernel : str
-        A key of :data:`KERNELS`.
+    kernel : Kernel
+        Of the DEQ.
     c1, c2, c3, d : float
         Of the equivalent :math:`c_1XX^\top + V[\dots c_2, c_3 \dots]V^\top + (d - \tau_0^2c_1)I`.
     slope : float
@@ -68,7 +48,7 @@ class Target:
         Of the data.
     """
 
-    kernel: str
+    kernel: Kernel
     c1: float
     c2: float
     c3: float
@@ -77,9 +57,9 @@ class Target:
     tau0: float
 
     @property
-    def twin(self) -> str:
+    def twin(self) -> Kernel:
         """The explicit network's kernel, ``ck`` or ``ntk``."""
-        return KERNELS[self.kernel].twin
+        return self.kernel.explicit
 
     @property
     def values(self) -> Array:
@@ -120,7 +100,7 @@ class Target:
 
     def named(self, values: Array) -> dict[str, float]:
         """Return four values by the names that the papers give them for this kernel."""
-        return dict(zip(KERNELS[self.kernel].names, map(float, values[:4]), strict=True))
+        return dict(zip(SCALAR_NAMES[self.kernel], map(float, values[:4]), strict=True))
 
 
 def slope_moment(act: Activation, tau: float) -> float:
@@ -138,7 +118,7 @@ def slope_moment(act: Activation, tau: float) -> float:
     return float(weights @ ((nodes**2 - 1) * slope**2)) / (2 * tau**2)
 
 
-def deq_slope(scalars: ImplicitScalars, act: Activation, kernel: str) -> float:
+def deq_slope(scalars: ImplicitScalars, act: Activation, kernel: Kernel) -> float:
     r"""Return the rate at which a DEQ kernel's diagonal moves with :math:`\|x_i\|^2`.
 
     With :math:`q = 1 - \sigma_a^2 r`, :math:`w` of :func:`slope_moment` and
@@ -151,13 +131,13 @@ def deq_slope(scalars: ImplicitScalars, act: Activation, kernel: str) -> float:
     the derivatives of :math:`K_{ii} = \Lambda_{ii}/(1 - \sigma_a^2r(\Lambda_{ii}))` and of
     :math:`\Theta_{ii} = G_{ii} + \Lambda_{ii}r/(1 - \sigma_a^2r)`.
     """
-    if kernel == "ck":
+    if kernel is Kernel.CK:
         return scalars.diagonal_slope
-    if kernel == "preactivation_ck":
+    if kernel is Kernel.PREACTIVATION_CK:
         return scalars.alpha4
     w, q = slope_moment(act, scalars.tau), 1 - scalars.sigma_a2 * scalars.r
     bend = scalars.tau**2 * w / q**2
-    if kernel == "ntk":
+    if kernel is Kernel.PREACTIVATION_NTK:
         return scalars.alpha4 * (1 / q + scalars.sigma_a2 * bend)
     return scalars.alpha4 * (scalars.s + scalars.r / q + bend)
 
@@ -167,7 +147,7 @@ def deq_target(
     sigma_a2: float,
     sigma_b2: float | None = None,
     tau0: float = 1.0,
-    kernel: str = "ck",
+    kernel: Kernel | str = Kernel.CK,
 ) -> tuple[Target, ImplicitScalars]:
     """Return what a twin of this DEQ must have, and all scalars of the DEQ.
 
@@ -177,18 +157,19 @@ def deq_target(
     >>> round(target.c2, 10), round(target.slope, 10)
     (0.0326145037, 0.2926239295)
     """
-    name = matched_kernel(kernel)
-    given = activation(act)
-    scalars = implicit_scalars(given, sigma_a2, sigma_b2, tau0)
-    c = scalars.coefficients(KERNELS[name].deq)
-    slope = deq_slope(scalars, given, name)
-    return Target(name, c.c1, c.c2, c.c3, c.d, slope, scalars.tau0), scalars
+    kernel, act = Kernel.of(kernel, "kernel"), activation(act)
+    scalars = implicit_scalars(act, sigma_a2, sigma_b2, tau0)
+    c = scalars.coefficients(kernel)
+    slope = deq_slope(scalars, act, kernel)
+    return Target(kernel, c.c1, c.c2, c.c3, c.d, slope, scalars.tau0), scalars
 
 
 def network_target(
-    acts: Sequence[Activation | str], tau0: float = 1.0, kernel: str = "ck"
+    acts: Sequence[Activation | str], tau0: float = 1.0, kernel: Kernel | str = Kernel.CK
 ) -> tuple[Target, tuple[Activation, ...]]:
     r"""Return the same five numbers of an explicit network, and its layers centred.
+
+    An explicit network has no pre-activation kernels: its ``ck`` and ``ntk`` stand beside those.
 
     The NTK's diagonal moves at
 
@@ -204,15 +185,14 @@ def network_target(
     >>> round(target.c1, 10), target.c2 < 1e-30
     (1.8221394924, True)
     """
-    name = matched_kernel(kernel)
+    kernel = Kernel.of(kernel, "kernel")
     s = explicit_scalars(acts, tau0)
-    twin = KERNELS[name].twin
-    c = s.coefficients(twin)
+    c = s.coefficients(kernel.explicit)
     slope = s.diagonal_slope
-    if twin == "ntk":
+    if kernel.explicit is Kernel.NTK:
         slope, alpha4, kappa2, tau = 1.0, 1.0, tau0**2, float(tau0)
         for act in s.acts:
             m = moments(act, tau)
             slope = m.s * alpha4 + m.r * slope + kappa2 * slope_moment(act, tau) * alpha4
             alpha4, kappa2, tau = m.s * alpha4, m.gamma2 + m.r * kappa2, m.gamma2**0.5
-    return Target(name, c.c1, c.c2, c.c3, c.d, slope, s.tau0), s.acts
+    return Target(kernel, c.c1, c.c2, c.c3, c.d, slope, s.tau0), s.acts

@@ -15,12 +15,9 @@ from deqcli.matching import Match, match, plain_network
 from deqcli.training.base import Network
 from deqcli.training.equilibrium import EquilibriumNetwork, Solver
 from deqcli.training.explicit import ExplicitNetwork
+from deqcli.vocabulary import Kernel, Net
 
 Array = NDArray[Any]
-
-NETS = ("deq", "matched", "plain")
-#: The kernel to match, as :func:`deqcli.matching.match` calls it.
-MATCHES = {"ck": "ck", "ntk": "network_ntk"}
 
 
 @dataclass(frozen=True)
@@ -48,13 +45,14 @@ class Trio:
         """Raise unless the twin's kernel is the DEQ's."""
         if not self.twin.feasible:
             raise InputError(
-                f"--nets matched: no explicit network matches ({self.twin.reason.rstrip('.')}); "
-                "leave matched out, or choose another --match, --act or --sigma-a2."
+                f"no explicit network matches ({self.twin.reason.rstrip('.')}); leave matched "
+                "out of `nets`, or choose another `match`, `act` or `sigma_a2`."
             )
 
     def acts(self, net: str) -> tuple[Activation, ...]:
         """Return the activations of one network, layer by layer."""
-        return {"deq": (self.act,), "matched": self.twin.acts, "plain": self.plain}[net]
+        by_net = {Net.DEQ: (self.act,), Net.MATCHED: self.twin.acts, Net.PLAIN: self.plain}
+        return by_net[Net.of(net, "net")]
 
     def network(
         self,
@@ -68,23 +66,27 @@ class Trio:
     ) -> Network:
         """Return one network, its weights yet to be drawn."""
         size = width, n_features, n_classes
-        if net != "deq":
+        if net != Net.DEQ:
             return ExplicitNetwork(self.acts(net), *size)
         return EquilibriumNetwork(
             self.act, self.sigma_a2, self.sigma_b2, *size, solver=solver, tolerance=tolerance
         )
 
-    def kernel(self, net: str, name: str, X: Array, Y: Array | None = None) -> Array:
-        """Return the exact ``ck`` or ``ntk`` of one network at infinite width."""
-        if net != "deq":
-            return explicit_kernels(X, self.acts(net), Y).compute(name)[0]
+    def kernel(self, net: str, kernel: Kernel | str, X: Array, Y: Array | None = None) -> Array:
+        """Return one exact kernel of one network at infinite width."""
+        if net != Net.DEQ:
+            return explicit_kernels(X, self.acts(net), Y).compute(kernel)[0]
         with silence_range_warning():
             kernels = implicit_kernels(X, self.act, self.sigma_a2, self.sigma_b2, Y)
-        return kernels.compute(name)[0]
+        return kernels.compute(kernel)[0]
 
 
 def trio(
-    act: str, sigma_a2: float, sigma_b2: float, tau0: float = 1.0, matched: str = "ck"
+    act: str,
+    sigma_a2: float,
+    sigma_b2: float,
+    tau0: float = 1.0,
+    kernel: Kernel | str = Kernel.CK,
 ) -> Trio:
     r"""Choose the networks for data of a given :math:`\tau_0`.
 
@@ -93,10 +95,10 @@ def trio(
     act : str
         Of the DEQ.
     sigma_a2, sigma_b2, tau0 : float
-    matched : {"ck", "ntk"}
-        Which kernel the twin shares with the DEQ: that of its features, or the tangent kernel.
-        Only one can be had, and all weights are trained: a twin by ``ck`` has another tangent
-        kernel. For ReLU it is 1.5 times the DEQ's, and apart from that factor the same to 2 %.
+    kernel : Kernel or str
+        Which of the DEQ's four kernels the twin has, as in :func:`deqcli.matching.match`. Only one
+        can be had: a twin by ``ck`` has another tangent kernel. For ReLU it is 1.5 times the DEQ's,
+        and apart from that factor the same to 2 %.
 
     Examples
     --------
@@ -104,11 +106,9 @@ def trio(
     >>> nets.twin.family, len(nets.plain), nets.network("plain", 8, 4, 3).size
     ('lrelu', 2, 120)
     """
-    if matched not in MATCHES:
-        raise InputError(f"--match {matched!r}: choose from {', '.join(MATCHES)}.")
     chosen = activation(act)
     with silence_range_warning():
-        twin = match(chosen, sigma_a2, sigma_b2, tau0, kernel=MATCHES[matched])
+        twin = match(chosen, sigma_a2, sigma_b2, tau0, kernel=kernel)
         centred = chosen.centred(sigma_a2, sigma_b2, tau0)
     plain = plain_network(chosen, twin.layers, tau0)
     return Trio(centred, sigma_a2, sigma_b2, twin, plain)

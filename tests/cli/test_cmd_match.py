@@ -51,7 +51,10 @@ def test_quadratic_is_infeasible_for_odd_activations(deqcli, act):
 
 
 def test_sphere_gives_the_papers_coefficients(deqcli):
-    expected = {"ck": (0.13363, 0.94518, 0.13266), "ntk": (0.16739, 0.70806, 0.11391)}
+    expected = {
+        "preactivation-ck": (0.13363, 0.94518, 0.13266),
+        "preactivation-ntk": (0.16739, 0.70806, 0.11391),
+    }
     for kernel, numbers in expected.items():
         # The coefficients depend on the dimension, not on n.
         done = deqcli(
@@ -65,12 +68,12 @@ def test_sphere_gives_the_papers_coefficients(deqcli):
 
 
 def test_tau0_in_place_of_data(deqcli):
-    done = deqcli("match", "--act", "gelu", "--sigma-a2", "0.1", "--kernel", "ntk", "--tau0", "1.2",
-                  "--name", "t")  # fmt: skip
+    done = deqcli("match", "--act", "gelu", "--sigma-a2", "0.1", "--kernel", "preactivation-ntk",
+                  "--tau0", "1.2", "--name", "t")  # fmt: skip
     assert done.code == 0
     table = pd.read_csv("results/t.csv")
     assert not (table["kind"] == "eigenvalue").any()
-    twin = library.match("gelu", 0.1, tau0=1.2, kernel="ntk")
+    twin = library.match("gelu", 0.1, tau0=1.2, kernel="preactivation-ntk")
     shown = table[(table["kind"] == "scalar") & (table["source"] == "matched")]
     values = dict(zip(shown["name"], shown["value"], strict=True))
     assert values["beta1"] == pytest.approx(twin.achieved["beta1"], rel=1e-12)

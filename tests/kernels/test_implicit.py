@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import deqcli
 from deqcli.activations import activation
-from deqcli.kernels.implicit import KERNELS
+from deqcli.vocabulary import Kernel
 
 RELATED = ["tanh", "relu", "htanh:a=1,c=0.7", "swish", "abs", "cos", "lrelu:slope=0.3"]
 
@@ -28,7 +28,7 @@ def test_the_fixed_point_equation_and_the_tangent_kernel(name, expect_pair, tol)
     sigma_a2, sigma_b2 = 0.24 if name in ("tanh", "relu") else 0.15, 0.7
     act = activation(name).centred(sigma_a2, sigma_b2, 1.0)
     X = data(0, n=3, p=5)
-    G, L, Theta, K = deqcli.implicit_kernels(X, act, sigma_a2, sigma_b2).compute(*KERNELS)
+    G, L, Theta, K = deqcli.implicit_kernels(X, act, sigma_a2, sigma_b2).compute(*Kernel)
     np.testing.assert_allclose(L, sigma_a2 * G + sigma_b2 * X @ X.T, rtol=0, atol=tol("rounding"))
     for i, j in ((0, 1), (0, 2), (1, 2)):
         covariance = L[np.ix_([i, j], [i, j])]
@@ -60,8 +60,9 @@ def test_many_shared_layers_with_input_injection_become_the_equilibrium(sigma_a2
     X = data(1, n=4, scale=0.8)
     limit = plain.deep_shared(act, X @ X.T, sigma_a2, 0.6, layers=30)
     k = deqcli.implicit_kernels(X, act, sigma_a2, 0.6)
-    for name in KERNELS:
-        np.testing.assert_allclose(getattr(k, name), getattr(limit, name), atol=tol("newton"))
+    for kernel in Kernel:
+        matrices = getattr(k, kernel.attribute), getattr(limit, kernel.attribute)
+        np.testing.assert_allclose(*matrices, atol=tol("newton"))
 
 
 # --------------------------------------------------------------------------- nearly parallel inputs
@@ -138,7 +139,7 @@ def test_symmetric_and_positive_semidefinite(seed, name, variance, shift, scale)
     X = data(seed, n=8, p=3, scale=scale)
     X[7] = X[0]
     k = deqcli.implicit_kernels(X, activation(name).shifted(shift), *variance)
-    for M in k.compute(*KERNELS):
+    for M in k.compute(*Kernel):
         np.testing.assert_array_equal(M, M.T)
         eigenvalues = np.linalg.eigvalsh(M)
         assert eigenvalues[0] >= -1e-12 * eigenvalues[-1]
@@ -178,8 +179,8 @@ def test_the_linear_network_in_closed_form(seed, sigma_a2, sigma_b2):
 @given(seeds, variances, st.floats(1e-6, 1e6), st.sampled_from(["relu", "abs", "lrelu:slope=0.3"]))
 def test_uncentred_rectifiers_scale_with_the_data(seed, variance, scale, name):
     X = data(seed)
-    one = deqcli.implicit_kernels(X, name, *variance).compute(*KERNELS)
-    other = deqcli.implicit_kernels(scale * X, name, *variance).compute(*KERNELS)
+    one = deqcli.implicit_kernels(X, name, *variance).compute(*Kernel)
+    other = deqcli.implicit_kernels(scale * X, name, *variance).compute(*Kernel)
     for A, B in zip(one, other, strict=True):
         np.testing.assert_allclose(B, scale**2 * A, rtol=1e-9, atol=1e-12 * scale**2)
 

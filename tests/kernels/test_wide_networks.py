@@ -9,8 +9,8 @@ import deqcli
 from deqcli.activations import activation
 
 
-def relative(found, exact):
-    return np.linalg.norm(found - exact) / np.linalg.norm(exact)
+def relative(estimate, exact):
+    return np.linalg.norm(estimate - exact) / np.linalg.norm(exact)
 
 
 def samples():
@@ -62,21 +62,21 @@ def test_the_empirical_kernels_of_wide_equilibrium_models(name, tol):
 def test_the_features_of_wide_explicit_networks(specs, tol):
     X = samples()
     rng = np.random.default_rng(2)
-    width, found = 1500, []
+    width, kernels = 1500, []
     for _ in range(20):
         Z = X.T
         for spec in specs:
             Z = activation(spec)(rng.standard_normal((width, len(Z))) @ Z) / math.sqrt(width)
-        found.append(Z.T @ Z)
+        kernels.append(Z.T @ Z)
     exact = deqcli.explicit_kernels(X, specs).ck
-    assert relative(np.mean(found, axis=0), exact) < tol("many networks")
+    assert relative(np.mean(kernels, axis=0), exact) < tol("many networks")
 
 
 def test_the_jacobian_of_wide_networks_of_two_layers(tol):
     """f = a.x2, x2 = s2(W2 x1)/sqrt(m), x1 = s1(W1 x)/sqrt(m); a, W2 and W1 trained."""
     X = samples()
     s1, s2 = activation("tanh"), activation("softplus").shifted(0.5)
-    m, rng, found = 1500, np.random.default_rng(3), []
+    m, rng, kernels = 1500, np.random.default_rng(3), []
     for _ in range(10):
         W1, W2, a = (rng.standard_normal(shape) for shape in ((m, 8), (m, m), (m,)))
         H1 = W1 @ X.T
@@ -85,6 +85,6 @@ def test_the_jacobian_of_wide_networks_of_two_layers(tol):
         X2 = s2(H2) / math.sqrt(m)
         back2 = s2.derivative(H2) * a[:, None] / math.sqrt(m)
         back1 = s1.derivative(H1) * (W2.T @ back2) / math.sqrt(m)
-        found.append(X2.T @ X2 + (back2.T @ back2) * (X1.T @ X1) + (back1.T @ back1) * (X @ X.T))
+        kernels.append(X2.T @ X2 + (back2.T @ back2) * (X1.T @ X1) + (back1.T @ back1) * (X @ X.T))
     exact = deqcli.explicit_kernels(X, [s1, s2]).ntk
-    assert relative(np.mean(found, axis=0), exact) < tol("many networks")
+    assert relative(np.mean(kernels, axis=0), exact) < tol("many networks")

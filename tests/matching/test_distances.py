@@ -53,7 +53,7 @@ def falls(small, large, name, sigma_a2, kernel):
 
 @pytest.mark.parametrize(
     ("name", "kernel"),
-    [("tanh", "ck"), ("abs", "ck"), ("gelu", "ntk")],
+    [("tanh", "ck"), ("abs", "ck"), ("gelu", "preactivation-ntk")],
 )
 def test_distance_falls_like_root_n(small, large, name, kernel):
     falls(small, large, name, 0.2, kernel)
@@ -61,7 +61,7 @@ def test_distance_falls_like_root_n(small, large, name, kernel):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sigma_a2", [0.05, 0.1, 0.2, 0.24])
-@pytest.mark.parametrize("kernel", ["ck", "ntk"])
+@pytest.mark.parametrize("kernel", ["ck", "preactivation-ntk"])
 @pytest.mark.parametrize("name", LIPSCHITZ)
 def test_distance_falls_for_every_activation(small, large, name, kernel, sigma_a2):
     falls(small, large, name, sigma_a2, kernel)

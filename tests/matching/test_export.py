@@ -17,7 +17,7 @@ TWINS = {
     "linear": lambda: match("identity", 0.1),
     "lrelu": lambda: match("relu", 0.1),
     "quadratic": lambda: match("relu", 0.1, family="quadratic"),
-    "cubic": lambda: match("gelu", 0.1, kernel="ntk"),
+    "cubic": lambda: match("gelu", 0.1, kernel="preactivation-ntk"),
     "sphere": lambda: match_sphere("nrelu", 0.2, 50),
     "sphere_cubic": lambda: match_sphere("tanh", 0.2, 50, family="cubic"),
 }

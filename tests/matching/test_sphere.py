@@ -9,6 +9,7 @@ from deqcli.kernels.explicit import explicit_kernels
 from deqcli.kernels.implicit import implicit_kernels
 from deqcli.matching import match_sphere
 from deqcli.spectra import operator_distance
+from deqcli.vocabulary import Kernel
 
 pytestmark = pytest.mark.filterwarnings("ignore::deqcli.errors.OutsidePapersRangeWarning")
 
@@ -27,7 +28,7 @@ def test_printed_quadratics(kernel, a2, a1, a0):
     assert twin.acts[0].parameters == pytest.approx({"a2": a2, "a1": a1, "a0": a0}, abs=5.1e-6)
 
 
-@pytest.mark.parametrize("kernel", ["preactivation_ck", "ntk", "ck", "network_ntk"])
+@pytest.mark.parametrize("kernel", Kernel)
 @pytest.mark.parametrize(("name", "family"), [("nrelu", "quadratic"), ("tanh", "cubic")])
 def test_kernels_approach_each_other(name, family, kernel):
     distances = []

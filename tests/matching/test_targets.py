@@ -7,7 +7,8 @@ from deqcli.activations import activation
 from deqcli.errors import InputError
 from deqcli.kernels.explicit import explicit_kernels
 from deqcli.kernels.implicit import implicit_kernels
-from deqcli.matching.targets import KERNELS, Target, deq_target, network_target
+from deqcli.matching.targets import Target, deq_target, network_target
+from deqcli.vocabulary import Kernel
 
 STEP = 1e-4
 
@@ -19,7 +20,7 @@ def diagonal_slope(kernel_of, tau0):
     return (high - low) / (2 * STEP)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", Kernel)
 @pytest.mark.parametrize("name", ["tanh", "relu", "gelu", "htanh:a=0.9,c=1.1", "cos"])
 def test_slope_of_a_deq_by_differences(name, kernel):
     sigma_a2, sigma_b2, tau0 = 0.15, 1.4, 0.9
@@ -27,7 +28,7 @@ def test_slope_of_a_deq_by_differences(name, kernel):
     act = activation(name).shifted(scalars.shift)
 
     def kernel_of(X):
-        return implicit_kernels(X, act, sigma_a2, sigma_b2).compute(KERNELS[kernel].deq)[0]
+        return implicit_kernels(X, act, sigma_a2, sigma_b2).compute(kernel)[0]
 
     # The difference is of second order: 1e-8 times a third derivative of order one.
     assert target.slope == pytest.approx(diagonal_slope(kernel_of, tau0), rel=1e-6)
@@ -49,7 +50,7 @@ def test_slope_of_a_network_by_differences(layers, kernel):
 
 
 def test_errors_are_relative_to_the_scalar_and_for_zeros_to_the_kernel():
-    target = Target("ck", 0.5, 1e-30, 0.02, 2.0, 0.4, tau0=2.0)
+    target = Target(Kernel.CK, 0.5, 1e-30, 0.02, 2.0, 0.4, tau0=2.0)
     assert target.vanishes.tolist() == [False, True, False, False, False]
     off = target.values + np.array([0.05, 0.125, 0.0, 0.0, -0.04])
     # c2 counts against d / tau0^4 = 2/16.
@@ -57,6 +58,7 @@ def test_errors_are_relative_to_the_scalar_and_for_zeros_to_the_kernel():
 
 
 def test_unknown_kernel_is_refused():
-    with pytest.raises(InputError, match="network_ntk"):
-        deq_target("tanh", 0.1, kernel="theta")
-    assert deq_target("tanh", 0.1, kernel="preactivation-ntk")[0].kernel == "ntk"
+    for name in ("theta", "network_ntk"):
+        with pytest.raises(InputError, match=f"`kernel` is '{name}'"):
+            deq_target("tanh", 0.1, kernel=name)
+    assert deq_target("tanh", 0.1, kernel="preactivation_ntk")[0].kernel is Kernel.PREACTIVATION_NTK

@@ -169,7 +169,7 @@ def test_ones_own_file(tmp_path):
         ({"widths": (0,)}, InputError, "--widths"),
         ({"widths": ()}, InputError, "--widths"),
         ({"tolerance": 1e-9}, InputError, "--tol"),
-        ({"matched": "both"}, InputError, "--match"),
+        ({"matched": "both"}, InputError, "`match`"),
         ({"sigma_a2": 1.5}, ExistenceError, "sigma_a2"),
         ({"act": "quadratic"}, ExistenceError, "Lipschitz"),
         ({"data": "sphere", "classes": None}, InputError, "two classes"),

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from deqcli.training.trio import NETS, trio
+from deqcli.training.trio import trio
+from deqcli.vocabulary import Net
 
 N, P, WIDTH = 3, 40, 2000
 # Entries of one network's kernels fluctuate by some 5 % in each layer at width 2000 (the square of
@@ -30,7 +31,7 @@ def empirical(network):
 
 
 @pytest.mark.parametrize(("act", "sigma_a2"), [("relu", 0.2), ("tanh", 0.1)])
-@pytest.mark.parametrize("net", NETS)
+@pytest.mark.parametrize("net", Net)
 def test_kernels_match_theory(act, sigma_a2, net):
     nets = trio(act, sigma_a2, 1 - sigma_a2)
     network = nets.network(net, WIDTH, P, 1, tolerance=1e-4)
@@ -45,9 +46,9 @@ def test_kernels_match_theory(act, sigma_a2, net):
 
 def test_twins_share_the_kernel_they_are_matched_in():
     for kernel in ("ck", "ntk"):
-        nets = trio("tanh", 0.2, 0.8, matched=kernel)
+        nets = trio("tanh", 0.2, 0.8, kernel=kernel)
         distance = {
             net: np.linalg.norm(nets.kernel(net, kernel, X) - nets.kernel("deq", kernel, X))
-            for net in NETS
+            for net in Net
         }
         assert distance["matched"] < 0.05 * np.linalg.norm(nets.kernel("deq", kernel, X))

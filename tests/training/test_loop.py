@@ -8,7 +8,8 @@ from deqcli.data.dataset import Dataset
 from deqcli.data.mixture import GaussianMixture
 from deqcli.errors import DataError, InputError
 from deqcli.training import EquilibriumNetwork, ExplicitNetwork, Settings, train
-from deqcli.training.trio import NETS, trio
+from deqcli.training.trio import trio
+from deqcli.vocabulary import Net
 
 MIXTURE = GaussianMixture.papers(60, classes=3)
 DATA = MIXTURE.sample(300, np.random.default_rng(0))
@@ -25,7 +26,7 @@ def run(network, data=DATA, test=TEST, **settings):
 
 
 @pytest.mark.parametrize("act", ["relu", "tanh"])
-@pytest.mark.parametrize("net", NETS)
+@pytest.mark.parametrize("net", Net)
 def test_every_network_learns(net, act):
     network = trio(act, 0.1, 0.9, 1.0).network(net, 64, 60, 3)
     history = run(network, epochs=6, batch=32)
@@ -40,7 +41,7 @@ def test_every_network_learns(net, act):
     assert history.forward_seconds[0] == history.backward_seconds[0] == 0
 
 
-@pytest.mark.parametrize("net", NETS)
+@pytest.mark.parametrize("net", Net)
 def test_the_readout_alone(net):
     network = drawn(trio("relu", 0.2, 0.8).network(net, 64, 60, 3))
     before = [parameter.weight.copy() for parameter in network.parameters]
@@ -51,7 +52,7 @@ def test_the_readout_alone(net):
     assert changed == [False] * (len(before) - 1) + [True]
 
 
-@pytest.mark.parametrize("net", NETS)
+@pytest.mark.parametrize("net", Net)
 def test_the_readout_alone_is_softmax_regression(net):
     """Step by step, against regression written out on the features of the whole set."""
     network = drawn(trio("relu", 0.2, 0.8).network(net, 40, 60, 3))
@@ -151,7 +152,7 @@ def test_test_samples_of_another_dimension():
 
 
 @pytest.mark.parametrize(
-    ("net", "solver"), [*((net, "gauss-seidel") for net in NETS), ("deq", "anderson")]
+    ("net", "solver"), [*((net, "gauss-seidel") for net in Net), ("deq", "anderson")]
 )
 def test_memory_is_counted_right(net, solver):
     """The arrays that are counted are nearly all that a training allocates."""
