@@ -55,19 +55,25 @@ _SPHERE_SIZE, _TERMS = (200, 240), 60
 
 
 @dataclass(frozen=True)
-class Erratum:
-    """One misprint: where it is, what is printed, what is right, and the setting that shows it."""
+class Entry:
+    """Something that is wrong: where it is, what is printed, what is right."""
 
     where: str
-    kernel: Kernel
     printed: str
     right: str
+
+
+@dataclass(frozen=True)
+class Erratum(Entry):
+    """A formula whose error can be measured: its kernel, and the setting that shows it."""
+
+    kernel: Kernel
     sigma_b2: float = 1 - SIGMA_A2
 
 
 @dataclass(frozen=True)
-class FalseClaim:
-    """A statement without a curve: where it is, what is printed, what is right, and evidence.
+class FalseClaim(Entry):
+    """A statement without a curve.
 
     Attributes
     ----------
@@ -75,28 +81,38 @@ class FalseClaim:
         From a seed to the numbers and, under ``evidence``, the sentence that they make.
     """
 
-    where: str
-    printed: str
-    right: str
     evidence: Callable[[int], Evidence]
 
 
 ERRATA = {
     "icml-theorem-1": Erratum(
-        "ICML Theorem 1", Kernel.CK, "α2 = m2² α4 / 4D", "α2 = m2² α4² / 4D", 2.0),
+        "ICML Theorem 1", "α2 = m2² α4 / 4D", "α2 = m2² α4² / 4D", Kernel.CK, 2.0
+    ),
     "iclr-theorem-1": Erratum(
-        "ICLR Theorem 1", Kernel.PREACTIVATION_CK, "diagonal with −τ0⁴ α3", "no such term"),
+        "ICLR Theorem 1", "diagonal with −τ0⁴ α3", "no such term", Kernel.PREACTIVATION_CK
+    ),
     "iclr-theorem-2": Erratum(
-        "ICLR Theorem 2", Kernel.PREACTIVATION_NTK, "diagonal with −τ0⁴ β3", "no such term"),
+        "ICLR Theorem 2", "diagonal with −τ0⁴ β3", "no such term", Kernel.PREACTIVATION_NTK
+    ),
     "icml-theorem-3": Erratum(
-        "ICML Theorem 3", Kernel.CK, "α̃4 and α̃1 not squared, α̃4 without ½",
-        "α̃2 with α̃4², α̃3 with α̃1², α̃4 with ½"),
-    "icml-ntk": Erratum("ICML NTK", Kernel.NTK, "K* = G/(1 − Ġ), with κ² from τ* and its β3",
-        "Θ = G + Λ (Ġ/σa²)/(1 − Ġ) for the network, K = Λ/(1 − Ġ) before the activation"),
+        "ICML Theorem 3",
+        "α̃4 and α̃1 not squared, α̃4 without ½",
+        "α̃2 with α̃4², α̃3 with α̃1², α̃4 with ½",
+        Kernel.CK,
+    ),
+    "icml-ntk": Erratum(
+        "ICML NTK",
+        "K* = G/(1 − Ġ), with κ² from τ* and its β3",
+        "Θ = G + Λ (Ġ/σa²)/(1 − Ġ) for the network, K = Λ/(1 − Ġ) before the activation",
+        Kernel.NTK,
+    ),
     "hld-theorem-3": Erratum(
-        "HLD Theorem 3", Kernel.PREACTIVATION_NTK, "k'(0) over σa² f' − 1",
-        "k'(0) over 1 − σa² f'"),
-}  # fmt: skip
+        "HLD Theorem 3",
+        "k'(0) over σa² f' − 1",
+        "k'(0) over 1 − σa² f'",
+        Kernel.PREACTIVATION_NTK,
+    ),
+}
 
 #: What the numbers depend on, for a reader of the page.
 SETUP = (

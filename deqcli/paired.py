@@ -51,9 +51,9 @@ def gaps(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for net in (Net.MATCHED, Net.PLAIN):
         differences = (final[Net.DEQ] - final[net]).dropna()
-        for (dataset, width), pairs in differences.groupby(["dataset", "width"], sort=False):
+        for key, pairs in differences.groupby(["dataset", "width"], sort=False):
             count = pairs.size
             error = float(pairs.std(ddof=1) / np.sqrt(count)) if count > 1 else None
-            rows.append((dataset, net.value, int(width), float(pairs.mean()), error, count))
+            rows.append((key[0], net.value, key[1], float(pairs.mean()), error, count))
     names = ["dataset", "net", "width", "mean", "standard_error", "trials"]
     return pd.DataFrame(rows, columns=names).astype({"standard_error": object})

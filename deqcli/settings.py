@@ -291,7 +291,8 @@ class Settings:
             object.__setattr__(self, option.name, option.convert(getattr(self, option.name)))
         for option in options(type(self)):
             if option.rule.derive and getattr(self, option.name) is None:
-                object.__setattr__(self, option.name, option.convert(option.rule.derive(self)))
+                # Not checked against its range: what is wrong is what it was derived from.
+                object.__setattr__(self, option.name, option.rule.derive(self))
         self.check()
 
     def check(self) -> None:

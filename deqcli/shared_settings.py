@@ -97,11 +97,12 @@ class SourceSettings(SeedSettings):
 
     def check(self) -> None:
         """See :meth:`Settings.check`."""
+        super().check()
         self.law(getattr(self, "p", None)).check()
 
     def unused(self) -> Collection[str]:
         """See :meth:`Settings.unused`."""
-        return _LAW_FIELDS - _USED.get(self.data, _USED_BY_REAL_DATA)
+        return {*super().unused(), *(_LAW_FIELDS - _USED.get(self.data, _USED_BY_REAL_DATA))}
 
     def inputs(self) -> dict[str, Any]:
         """Return the checksum of a person's file, which may change under its name."""

@@ -81,8 +81,9 @@ class TrainingBench(Settings):
         """Run the benchmark."""
         from deqcli.bench.training import measure
 
-        limits = {"batch": self.batch, "tolerance": self.tolerance, "repeats": self.repeats}
-        return measure(self.widths, self.act, **limits)
+        return measure(
+            self.widths, self.act, batch=self.batch, tolerance=self.tolerance, repeats=self.repeats
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +123,7 @@ def _add(name: str, cls: type[Any]) -> None:
         click.echo(table.to_string(index=False, float_format=lambda x: f"{x:.3g}"))
         click.echo(path, err=True)
 
-    parameters = [*options.setting_options(cls), options.out]
+    parameters: list[click.Parameter] = [*options.setting_options(cls), options.out]
     command.add_command(options.Command(name, params=parameters, callback=run, help=cls.__doc__))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from deqcli.activations import Activation, activation
 from deqcli.errors import InputError
@@ -51,6 +52,19 @@ class SphereMatch:
     def twin_kernel(self) -> Kernel:
         """The matched kernel in ``explicit_kernels``, ``ck`` or ``ntk``."""
         return self.kernel.explicit
+
+    def as_record(self) -> dict[str, Any]:
+        """Return everything but the functions, fit for JSON."""
+        return {
+            "feasible": self.feasible,
+            "kernel": self.kernel,
+            "family": self.family,
+            "layers": len(self.acts),
+            "activations": [{"name": act.name, "shift": act.shift} for act in self.acts],
+            "target": self.target,
+            "achieved": self.achieved,
+            "residuals": self.residuals,
+        }
 
 
 def match_sphere(

@@ -154,7 +154,7 @@ def read(path: Path, name: str) -> Preset:
     for key in document.figure:
         if key not in known:
             raise InputError(f"The preset {name}: unknown key {key!r} of its figure.")
-    texts = {
+    texts: dict[str, Any] = {
         key: " ".join(value.split()) if isinstance(value, str) else value
         for key, value in {"title": name, **document.figure}.items()
     }

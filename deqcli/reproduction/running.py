@@ -13,6 +13,7 @@ from deqcli.errors import DeqcliError
 from deqcli.quantities import Quantity
 from deqcli.reproduction.presets import Preset
 from deqcli.runs.execute import Result, run
+from deqcli.shared_settings import SourceSettings
 
 logger = logging.getLogger("deqcli")
 
@@ -96,10 +97,9 @@ def reproduce(
 def missing_data(preset: Preset) -> str:
     """Say what is missing of a preset's real data, both halves if it tests; else nothing."""
     settings = preset.settings
-    if not hasattr(settings, "law") or settings.drawn:
+    if not isinstance(settings, SourceSettings) or settings.drawn:
         return ""
-    missing: str = settings.law().missing(halves=hasattr(settings, "test_size"))
-    return missing
+    return settings.law().missing(halves=hasattr(settings, "test_size"))
 
 
 def is_one_draw(preset: Preset) -> bool:

@@ -120,11 +120,15 @@ class Errata(Study[ErrataSettings, ErrataSettings]):
         }
         curves = {name: _curve(table, name) for name in ERRATA}
         claims = {name: json.loads(str(load(name)["evidence"])) for name in CLAIMS}
+        sentences = {
+            name: _sentence(curve, empirical if name == "icml-ntk" else None)
+            for name, curve in curves.items()
+        } | {name: claim["evidence"] for name, claim in claims.items()}
         entries = [
             {"name": name, "where": entry.where, "printed": entry.printed, "right": entry.right,
-             "evidence": claims[name]["evidence"] if name in claims else _sentence(
-                 curves[name], empirical if name == "icml-ntk" else None)}
-            for name, entry in {**ERRATA, **CLAIMS}.items()
+             "evidence": sentences[name]}
+            for known in (ERRATA, CLAIMS)
+            for name, entry in known.items()
         ]  # fmt: skip
         sizes = ", ".join(map(str, settings.sizes))
         return Assembled(
