@@ -45,7 +45,6 @@ Examples:
               "networks: standard normal weights, every layer divided by the root of its "
               "width.")  # fmt: skip
 @click.option("--momentum", type=float, default=0.9, help="Momentum.")
-@click.option("--optimizer", type=click.Choice(("sgd",)), default="sgd", help="Optimizer.")
 @click.option("--trials", type=click.IntRange(1), default=3,
               help="Trainings of each network, with other weights and batches.")  # fmt: skip
 @click.option("--solver", type=click.Choice(("gauss-seidel", "picard", "anderson")),
@@ -78,7 +77,6 @@ def command(
     batch: int,
     lr: float,
     momentum: float,
-    optimizer: str,
     trials: int,
     solver: str,
     tolerance: float,
@@ -111,7 +109,7 @@ def command(
         widths=widths,
         nets=nets,
         matched=matched,
-        settings=Settings(epochs, batch, lr, momentum, optimizer, trained),
+        settings=Settings(epochs, batch, lr, momentum, trained),
         train_size=train_size,
         test_size=test_size,
         trials=trials,

@@ -31,7 +31,7 @@ _OTHER_SEEDS = (1, 2)
 _ONE_DRAW: dict[str, tuple[str, ...]] = {"spectrum": ("--estimator", "exact"), "match": ()}
 # Where every command writes unless told otherwise.
 _DEFAULT_OUT = Path("results")
-_NORMAL_ENDS = ("steps done", "loss below tol")
+_NORMAL_ENDS = ("steps done", "loss reached")
 #: How runs of a preset may end that end before their time: what was found, and no failure.
 FINDINGS = {"gen/figure-1": "contraction lost"}
 

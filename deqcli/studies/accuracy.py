@@ -168,7 +168,7 @@ def task(
     # Twice the kernels themselves, for what finds and factorises them.
     kernels = 16 * n * (n + q) if spec["limit"] else 0
     network = 8 * m * (2 * m + p) + (80 if spec["solver"] == "anderson" else 20) * m * spec["batch"]
-    if spec["trained"] == "readout":
+    if spec["train"] == "readout":
         network += 4 * m * (n + q)
     return Task(
         study=STUDY,

@@ -37,6 +37,7 @@ from deqcli.studies.misprints import (
     icml_theorem_1,
     icml_theorem_3,
 )
+from deqcli.vocabulary import Kernel
 
 Array = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
@@ -178,7 +179,7 @@ def run_point(spec: Mapping[str, Any], name: str, n: int, trial: int) -> Arrays:
 def _empirical(spec: Mapping[str, Any]) -> Arrays:
     """Compare both definitions of the tangent kernel with that of random networks."""
     model = _model(spec, _SAMPLES, False, 1 - SIGMA_A2, _EMPIRICAL)
-    ensemble = Ensemble(model.act, SIGMA_A2, 1 - SIGMA_A2, width=_WIDTH, kernels=("ntk",))
+    ensemble = Ensemble(model.act, SIGMA_A2, 1 - SIGMA_A2, width=_WIDTH, kernels=(Kernel.NTK,))
     total = accumulate(
         model.inputs.data.X,
         ensemble,

@@ -35,7 +35,7 @@ STUDY = "flow"
 VERSION = 2
 
 _COLUMNS = tuple(field.name for field in fields(Row))
-_SETTINGS = ("method", "steps", "step", "tolerance", "residual")
+_SETTINGS = ("method", "steps", "step", "stop_loss", "tolerance")
 # A distance below this, over the norm of y, is that of two sums of the same numbers.
 _ROUNDING = 1e-10
 

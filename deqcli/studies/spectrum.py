@@ -21,6 +21,7 @@ from deqcli.runs.seeds import stream
 from deqcli.runs.task import Assembled, Task
 from deqcli.spectra import count_isolated, eigenvalues, operator_distance, operator_norm
 from deqcli.studies import inputs
+from deqcli.vocabulary import Kernel
 
 Array = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
@@ -157,7 +158,7 @@ def run_point(
         range(start, stop),
         lambda index: stream(spec["seed"], STUDY, "realization", index),
     )
-    return {"sum": total.sums[spec["kernel"]], **_records(total)}
+    return {"sum": total.sums[Kernel.of(spec["kernel"], "kernel")], **_records(total)}
 
 
 def _compare(kernel: Array, closed: Any) -> Arrays:
