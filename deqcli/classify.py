@@ -67,8 +67,8 @@ def classify(
     n = len(kernel)
     if kernel.shape != (n, n) or len(labels) != n or test_kernel.shape != (len(test_labels), n):
         raise InputError(
-            f"kernels of shape {kernel.shape} and {test_kernel.shape} do not fit {len(labels)} "
-            f"training and {len(test_labels)} test labels."
+            f"`kernel` of shape {kernel.shape} and `test_kernel` of {test_kernel.shape} do not fit "
+            f"{len(labels)} training and {len(test_labels)} test labels; give (n, n) and (q, n)."
         )
     check_ridge(ridge)
     classes = int(labels.max()) + 1
@@ -81,7 +81,7 @@ def classify(
         )
     except np.linalg.LinAlgError:
         raise ConvergenceError(
-            f"the kernel of {n} samples with --ridge {ridge:g} is singular; raise --ridge."
+            f"the kernel of {n} samples with `ridge` {ridge:g} is singular; raise `ridge`."
         ) from None
     # K alpha = J - shift alpha: the matrix itself is gone.
     fitted = targets - shift * weights
@@ -91,7 +91,7 @@ def classify(
 def check_ridge(ridge: float) -> None:
     """Raise unless the ridge is a number that makes a kernel no worse."""
     if not (np.isfinite(ridge) and ridge >= 0):
-        raise InputError(f"--ridge must be a number of at least 0, not {ridge:g}.")
+        raise InputError(f"`ridge` is {ridge:g}; give a number of at least 0.")
 
 
 def _accuracy(outputs: Array, labels: NDArray[np.int64]) -> float:

@@ -5,10 +5,10 @@ One realization draws A (m, m) and B (m, p), solves
 matrices (theory.md §1-2):
 
 * ``ck``: :math:`G_{ij} = z_i^\top z_j`;
-* ``preactivation_ck``: :math:`\Lambda_{ij} = \sigma_a^2 G_{ij} + \sigma_b^2 x_i^\top x_j`;
+* ``preactivation-ck``: :math:`\Lambda_{ij} = \sigma_a^2 G_{ij} + \sigma_b^2 x_i^\top x_j`;
 * ``ntk``: :math:`\Theta_{ij} = G_{ij} + \Lambda_{ij}\, s_i^\top s_j`, the product of the gradients
   of :math:`f = a^\top z` in a, A and B;
-* ``preactivation_ntk``: :math:`K_{ij} = \sigma_a^2\Theta_{ij} + \sigma_b^2 x_i^\top x_j`.
+* ``preactivation-ntk``: :math:`K_{ij} = \sigma_a^2\Theta_{ij} + \sigma_b^2 x_i^\top x_j`.
 
 By implicit differentiation :math:`\partial f_i/\partial A = \sigma_a s_i z_i^\top` and
 :math:`\partial f_i/\partial B = \sigma_b s_i x_i^\top`, where the adjoint solves
@@ -26,20 +26,94 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from deqcli.ensemble import Ensemble, Kernel, Solver
-from deqcli.errors import ConvergenceError, DataError
-from deqcli.fixed_point import Outcome, anderson, gauss_seidel
-from deqcli.in_place import in_place
-from deqcli.weights import draw
-
-__all__ = ["Accumulation", "Ensemble", "Realization", "Record", "accumulate", "blocks", "simulate"]
+from deqcli.activations import Activation
+from deqcli.errors import ConvergenceError, DataError, InputError
+from deqcli.finite.equilibrium import Equilibrium, Precision
+from deqcli.finite.fixed_point import Outcome
+from deqcli.finite.weights import draw
+from deqcli.vocabulary import Kernel, Solver, Weights
 
 Array = NDArray[Any]
 
-#: Rows of a block of neurons: fewer lose matrix-product speed, more lose contraction.
-_BLOCK = 256
-#: Heights of blocks are multiples of this, as matrix products go by whole tiles.
-_GRAIN = 64
+
+@dataclasses.dataclass(frozen=True)
+class Ensemble:
+    r"""The random networks to draw and how to solve them.
+
+    Parameters
+    ----------
+    activation : Activation
+        :math:`\phi`, centred or not.
+    sigma_a2, sigma_b2 : float
+        :math:`\sigma_a^2` and :math:`\sigma_b^2`.
+    width : int
+        The number m of neurons.
+    weights : Weights
+        The law of the entries of A and B; a is Gaussian.
+    kernels : tuple of Kernel
+        Which of the four matrices to return.
+    solver : Solver
+        All reach the same point.
+    tolerance : float
+        The largest relative residual, over samples, of both fixed points.
+    max_iterations : int
+        How many iterations each may take.
+    dtype : {"float32", "float64"}
+        The precision of the solve. Single precision changes a kernel by some 1e-7 of its norm,
+        where two realizations differ by :math:`m^{-1/2}`.
+
+    Examples
+    --------
+    >>> from deqcli.activations import activation
+    >>> Ensemble(activation("tanh"), 0.1, 0.9, width=1000, kernels=(Kernel.NTK,)).needs_adjoint
+    True
+    >>> Ensemble(activation("tanh"), 0.1, 0.9, width=0)
+    Traceback (most recent call last):
+        ...
+    deqcli.errors.InputError: `width` is 0; give at least 1.
+    """
+
+    activation: Activation
+    sigma_a2: float
+    sigma_b2: float
+    width: int
+    weights: Weights = Weights.GAUSSIAN
+    kernels: tuple[Kernel, ...] = (Kernel.CK,)
+    solver: Solver = Solver.GAUSS_SEIDEL
+    tolerance: float = 1e-6
+    max_iterations: int = 500
+    dtype: Precision = "float32"
+
+    def __post_init__(self) -> None:
+        """Refuse values that mean nothing; names may be given as text."""
+        kernels = tuple(Kernel.of(kernel, "kernels") for kernel in self.kernels)
+        object.__setattr__(self, "kernels", kernels)
+        object.__setattr__(self, "weights", Weights.of(self.weights, "weights"))
+        object.__setattr__(self, "solver", Solver.of(self.solver, "solver"))
+        if not kernels:
+            raise InputError(f"`kernels` is empty; name some of {', '.join(Kernel)}.")
+        for name in ("sigma_a2", "sigma_b2"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0):
+                raise InputError(f"`{name}` is {value}; give a finite number of at least 0.")
+        for name in ("width", "max_iterations"):
+            if getattr(self, name) < 1:
+                raise InputError(f"`{name}` is {getattr(self, name)}; give at least 1.")
+        if self.dtype not in get_args(Precision):
+            known = ", ".join(get_args(Precision))
+            raise InputError(f"`dtype` is {self.dtype!r}; choose from {known}.")
+        smallest = 4 * float(np.finfo(self.dtype).eps)
+        if not smallest <= self.tolerance < 1:
+            remedy = " or `dtype` float64" if self.dtype == "float32" and self.tolerance > 0 else ""
+            raise InputError(
+                f"`tolerance` is {self.tolerance:g}; in {self.dtype} give {smallest:.1g} or more, "
+                f"below 1{remedy}."
+            )
+
+    @property
+    def needs_adjoint(self) -> bool:
+        """Whether a kernel was asked for that takes the second fixed point."""
+        return any(kernel.explicit is Kernel.NTK for kernel in self.kernels)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +133,7 @@ class Solves:
 class Realization(Solves):
     """The (n, n) kernels of one draw of the weights, by name: none unless it converged."""
 
-    kernels: dict[str, Array]
+    kernels: dict[Kernel, Array]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +149,7 @@ class Accumulation:
 
     Parameters
     ----------
-    sums : dict of str to ndarray of shape (n, n)
+    sums : dict of Kernel to ndarray of shape (n, n)
         In float64, by kernel.
     converged : int
         How many realizations the sums hold.
@@ -83,25 +157,18 @@ class Accumulation:
         One for each realization, converged or not.
     """
 
-    sums: dict[str, Array]
+    sums: dict[Kernel, Array]
     converged: int
     records: tuple[Record, ...]
-
-    def __add__(self, other: Accumulation) -> Accumulation:
-        return Accumulation(
-            {name: self.sums[name] + other.sums[name] for name in self.sums},
-            self.converged + other.converged,
-            self.records + other.records,
-        )
 
     def mean(self, kernel: str) -> Array:
         """Return the average of a kernel over the realizations that converged."""
         if not self.converged:
             raise ConvergenceError(
-                f"none of {len(self.records)} realizations converged; lower sigma_a2 or raise "
-                "the width, the tolerance or max_iterations."
+                f"none of {len(self.records)} realizations converged; lower `sigma_a2` or raise "
+                "`width`, `tolerance` or `max_iterations`."
             )
-        average: Array = self.sums[kernel] / self.converged
+        average: Array = self.sums[Kernel.of(kernel, "kernel")] / self.converged
         return average
 
 
@@ -121,9 +188,9 @@ def simulate(X: Array, ensemble: Ensemble, rng: np.random.Generator) -> Realizat
     --------
     >>> from deqcli.activations import activation
     >>> X = np.eye(3)
-    >>> tanh = Ensemble(activation("tanh"), 0.1, 0.9, width=300, kernels=("ck", "ntk"))
+    >>> tanh = Ensemble(activation("tanh"), 0.1, 0.9, width=300, kernels=(Kernel.NTK,))
     >>> one = simulate(X, tanh, np.random.default_rng(0))
-    >>> one.converged, one.kernels["ntk"].shape
+    >>> one.converged, one.kernels[Kernel.NTK].shape
     (True, (3, 3))
     """
     return _Workspace(X, ensemble).realize(rng)
@@ -163,7 +230,7 @@ def accumulate(
     (50, True)
     """
     workspace = _Workspace(X, ensemble)
-    sums: dict[str, Array] = {name: np.zeros((len(X), len(X))) for name in ensemble.kernels}
+    sums = {name: np.zeros((len(X), len(X))) for name in ensemble.kernels}
     records = []
     for index in realizations:
         one = workspace.realize(stream(index))
@@ -176,31 +243,29 @@ def accumulate(
     return Accumulation(sums, sum(record.converged for record in records), tuple(records))
 
 
-def blocks(width: int, solver: Solver = "gauss-seidel") -> list[slice]:
-    """Return the blocks of neurons that are updated together."""
-    count = max(1, round(width / _BLOCK)) if solver == "gauss-seidel" else 1
-    height = _GRAIN * math.ceil(width / count / _GRAIN)
-    return [slice(start, min(start + height, width)) for start in range(0, width, height)]
-
-
 class _Workspace:
     r"""The buffers of a realization, and the work on them.
 
-    Columns are samples here, so that a block of neurons is contiguous. The scale of the weights
-    goes into :math:`W = \sigma_a A/\sqrt m`, which leaves :math:`Y = \sqrt m Z = \phi(U)` with
-    :math:`U = WY + \sigma_b BX^\top`, and :math:`T = \sqrt m S = \phi'(U)\circ(a + W^\top T)`.
+    Columns are samples, as :mod:`deqcli.finite.equilibrium` has it: the bias is
+    :math:`\sigma_b BX^\top`, the source of the adjoint :math:`T = \sqrt m S` is a.
     """
 
     def __init__(self, X: Array, ensemble: Ensemble) -> None:
         data = np.asarray(X, dtype=np.float64)
         if data.ndim != 2 or 0 in data.shape:
-            raise DataError(f"X must have rows (samples) and columns, not the shape {data.shape}.")
+            raise DataError(f"`X` has shape {data.shape}; give samples in rows, at least one.")
         if not np.isfinite(data).all():
-            raise DataError("X holds values that are not finite; remove those samples first.")
+            raise DataError("`X` holds values that are not finite; remove those samples first.")
         (n, p), m, dtype = data.shape, ensemble.width, np.dtype(ensemble.dtype)
         self.ensemble = ensemble
-        self.activate = in_place(ensemble.activation, dtype)
-        self.blocks = blocks(m, ensemble.solver)
+        self.layer = Equilibrium(
+            ensemble.activation,
+            m,
+            solver=ensemble.solver,
+            tolerance=ensemble.tolerance,
+            max_iterations=ensemble.max_iterations,
+            dtype=ensemble.dtype,
+        )
         self.input_gram = ensemble.sigma_b2 * (data @ data.T)
         largest = float(self.input_gram.diagonal().max())
         self.quantum = 2.0 ** (math.frexp(largest)[1] - 34)
@@ -209,11 +274,11 @@ class _Workspace:
         self.weights = np.empty((m, m), dtype=dtype)
         self.bias, self.value = np.empty((2, m, n), dtype=dtype)
         self.gram = np.empty((n, n), dtype=dtype)
-        names = get_args(Kernel)  # each kernel is made from those before it
+        names = list(Kernel)  # each kernel is made from those before it
         last = max(names.index(name) for name in ensemble.kernels)
         self.kernels = {name: np.empty((n, n)) for name in names[: last + 1]}
         adjoint = (2, m, n) if ensemble.needs_adjoint else (2, 0, 0)
-        self.slope, self.adjoint = np.empty(adjoint, dtype=dtype)
+        self.preactivation, self.adjoint = np.empty(adjoint, dtype=dtype)
 
     def realize(self, rng: np.random.Generator) -> Realization:
         """Draw the weights and return the kernels, in buffers that the next call overwrites."""
@@ -221,59 +286,34 @@ class _Workspace:
         draw(settings.weights, rng, self.input_weights)
         np.matmul(self.input_weights, self.inputs, out=self.bias)
         draw(settings.weights, rng, self.weights, math.sqrt(settings.sigma_a2 / settings.width))
-        forward = self._solve(self.weights, self._finish_forward, self.value)
+        kept = self.preactivation if settings.needs_adjoint else None
+        forward = self.layer.forward(self.weights, self.bias, self.value, kept)
         if not forward.converged:
             return Realization(forward, None, {})
-        if not settings.needs_adjoint:
+        if kept is None:
             return Realization(forward, None, self._kernels())
         readout = np.empty((settings.width, 1), dtype=self.value.dtype)
-        draw("gaussian", rng, readout)
-
-        def finish(block: slice, product: Array) -> None:
-            product += readout[block]
-            product *= self.slope[block]
-
-        for block in self.blocks:
-            self.slope[block] = settings.activation.derivative(self.slope[block])
-        adjoint = self._solve(self.weights.T, finish, self.adjoint)
+        draw(Weights.GAUSSIAN, rng, readout)
+        adjoint = self.layer.adjoint(self.weights, readout, kept, self.adjoint)
         return Realization(forward, adjoint, self._kernels() if adjoint.converged else {})
 
-    def _finish_forward(self, block: slice, product: Array) -> None:
-        product += self.bias[block]
-        if self.slope.size:
-            self.slope[block] = product
-        self.activate(product)
-
-    def _solve(
-        self, matrix: Array, finish: Callable[[slice, Array], None], value: Array
-    ) -> Outcome:
-        settings = self.ensemble
-        limits = settings.tolerance, settings.max_iterations
-        if settings.solver != "anderson":
-            return gauss_seidel(matrix, finish, value, *limits, blocks=self.blocks, foretell=True)
-
-        def step(rows: Array) -> Array:
-            product = matrix @ rows.T
-            finish(slice(0, len(product)), product)
-            return product.T
-
-        found = anderson(step, np.zeros_like(value.T), *limits)
-        value[...] = found.value.T
-        return Outcome(found.residual, found.iterations, found.status)
-
-    def _kernels(self) -> dict[str, Array]:
-        settings, made = self.ensemble, self.kernels
+    def _kernels(self) -> dict[Kernel, Array]:
+        settings, matrices = self.ensemble, self.kernels
+        ck = matrices[Kernel.CK]
         np.matmul(self.value.T, self.value, out=self.gram)
-        np.multiply(self.gram, 1 / settings.width, out=made["ck"])
-        if "preactivation_ck" in made:
-            np.multiply(made["ck"], settings.sigma_a2, out=made["preactivation_ck"])
-            made["preactivation_ck"] += self.input_gram
-        if "ntk" in made:
+        np.multiply(self.gram, 1 / settings.width, out=ck)
+        if Kernel.PREACTIVATION_CK in matrices:
+            self._add_inputs(ck, matrices[Kernel.PREACTIVATION_CK])
+        if Kernel.NTK in matrices:
+            ntk = matrices[Kernel.NTK]
             np.matmul(self.adjoint.T, self.adjoint, out=self.gram)
-            np.multiply(self.gram, 1 / settings.width, out=made["ntk"])
-            made["ntk"] *= made["preactivation_ck"]
-            made["ntk"] += made["ck"]
-        if "preactivation_ntk" in made:
-            np.multiply(made["ntk"], settings.sigma_a2, out=made["preactivation_ntk"])
-            made["preactivation_ntk"] += self.input_gram
-        return {name: made[name] for name in settings.kernels}
+            np.multiply(self.gram, 1 / settings.width, out=ntk)
+            ntk *= matrices[Kernel.PREACTIVATION_CK]
+            ntk += ck
+        if Kernel.PREACTIVATION_NTK in matrices:
+            self._add_inputs(matrices[Kernel.NTK], matrices[Kernel.PREACTIVATION_NTK])
+        return {name: matrices[name] for name in settings.kernels}
+
+    def _add_inputs(self, kernel: Array, out: Array) -> None:
+        np.multiply(kernel, self.ensemble.sigma_a2, out=out)
+        out += self.input_gram

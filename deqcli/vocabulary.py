@@ -112,7 +112,7 @@ class Kernel(Word):
 
 
 class Solver(Word):
-    """How an equilibrium is found; all reach the same point (:mod:`deqcli.fixed_point`)."""
+    """How an equilibrium is found; all reach the same point (:mod:`deqcli.finite`)."""
 
     GAUSS_SEIDEL = "gauss-seidel"
     PICARD = "picard"

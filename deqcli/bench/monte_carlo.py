@@ -15,8 +15,8 @@ from scipy.special import erf, expit
 from threadpoolctl import threadpool_limits
 
 from deqcli.activations import activation
-from deqcli.ensemble import Ensemble
-from deqcli.monte_carlo import accumulate, blocks
+from deqcli.finite.equilibrium import blocks
+from deqcli.monte_carlo import Ensemble, accumulate
 
 Array = NDArray[Any]
 

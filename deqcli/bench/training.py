@@ -16,7 +16,7 @@ from deqcli.errors import silence_range_warning
 from deqcli.matching import plain_network
 from deqcli.training import EquilibriumNetwork, ExplicitNetwork, Network
 from deqcli.training.base import cross_entropy
-from deqcli.training.equilibrium import Solver
+from deqcli.vocabulary import Solver
 
 Array = NDArray[Any]
 Shape = tuple[int, int, int]
@@ -32,7 +32,7 @@ def measure(
     n_features: int = 784,
     sigma_a2: float = 0.2,
     tolerance: float = 1e-3,
-    solver: Solver = "gauss-seidel",
+    solver: Solver = Solver.GAUSS_SEIDEL,
     repeats: int = 15,
     threads: int = 1,
 ) -> pd.DataFrame:
@@ -122,8 +122,8 @@ def _products(
         shapes = [*ends, (m, b, m), *[(m, m, b)] * rest, *[(m, started, b)] * (2 * (started > 0))]
     else:
         shapes = [*ends, (m, m, b), (m, m, b), (m, b, m)]
-    made = {shape: _product(*shape) for shape in set(shapes)}
-    return [made[shape] for shape in shapes]
+    products = {shape: _product(*shape) for shape in set(shapes)}
+    return [products[shape] for shape in shapes]
 
 
 def _product(rows: int, inner: int, columns: int) -> Callable[[], Array]:

@@ -32,8 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deqcli.errors import InputError
-from deqcli.fixed_point import FixedPoint, iterate
-from deqcli.flow.norm import leading_direction
+from deqcli.finite.fixed_point import FixedPoint, gauss_seidel
+from deqcli.finite.norm import leading_triplet
 
 Array = NDArray[np.float64]
 
@@ -125,7 +125,7 @@ def draw_network(
         A = rng.standard_normal((width, width))
     if init == "half-normal":
         np.abs(A, out=A)
-    scale = leading_direction(A)[0] if scaling == "norm" else np.sqrt(width)
+    scale = leading_triplet(A)[0] if scaling == "norm" else np.sqrt(width)
     gamma = float(gamma0 / scale)
     A *= gamma
     return Network(A, gamma, W, b, injection)
@@ -134,49 +134,17 @@ def draw_network(
 def check_choices(gamma0: float, init: str, injection: str, scaling: str) -> None:
     """Refuse what :func:`draw_network` cannot draw."""
     if not 0 < gamma0 < 1:
-        raise InputError(f"--gamma0 must lie between 0 and 1, not {gamma0:g}; 0.5 is usual.")
-    for option, value, known in (
-        ("--init", init, INITS),
-        ("--injection", injection, tuple(INJECTIONS)),
-        ("--scaling", scaling, SCALINGS),
+        raise InputError(f"`gamma0` is {gamma0:g}; give a number between 0 and 1, such as 0.5.")
+    for name, value, known in (
+        ("init", init, INITS),
+        ("injection", injection, tuple(INJECTIONS)),
+        ("scaling", scaling, SCALINGS),
     ):
         if value not in known:
-            raise InputError(f"{option} is {value!r}; choose from {', '.join(known)}.")
+            raise InputError(f"`{name}` is {value!r}; choose from {', '.join(known)}.")
 
 
-@dataclass(frozen=True)
-class Solve(FixedPoint):
-    r"""A fixed point, and how fast it was approached.
-
-    Attributes
-    ----------
-    contraction : float
-        The geometric mean of :math:`\|z_{k+1} - z_k\|/\|z_k - z_{k-1}\|` over the sweeps, the
-        largest changes over samples; at most :math:`\|M\|`. NaN after a single sweep.
-    """
-
-    contraction: float
-
-
-def _solve(step: Callable[[Array], Array], start: Array, tolerance: float) -> Solve:
-    value = start
-    changes: list[float] = []
-
-    def sweep() -> tuple[Array, Array]:
-        nonlocal value
-        previous, value = value, step(value)
-        change = np.linalg.norm(value - previous, axis=1)
-        changes.append(float(change.max()))
-        return change, np.linalg.norm(value, axis=1)
-
-    outcome = iterate(sweep, tolerance, _MAX_SWEEPS)
-    contraction = np.nan
-    if len(changes) > 1 and changes[0] > 0 and np.isfinite(changes[-1]):
-        contraction = (changes[-1] / changes[0]) ** (1 / (len(changes) - 1))
-    return Solve(**vars(outcome), value=value, contraction=float(contraction))
-
-
-def equilibrium(matrix: Array, injected: Array, start: Array, tolerance: float) -> Solve:
+def equilibrium(matrix: Array, injected: Array, start: Array, tolerance: float) -> FixedPoint:
     r"""Solve :math:`Z = \mathrm{ReLU}(ZM + \Phi)`, rows :math:`z_i^\top`, by products alone.
 
     Parameters
@@ -195,15 +163,14 @@ def equilibrium(matrix: Array, injected: Array, start: Array, tolerance: float) 
     (True, 2.0, 0.5)
     """
 
-    def step(Z: Array) -> Array:
-        fresh = Z @ matrix
-        fresh += injected
-        return np.maximum(fresh, 0, out=fresh)
+    def finish(_: slice, product: Array) -> None:
+        product += injected.T
+        np.maximum(product, 0, out=product)
 
-    return _solve(step, start, tolerance)
+    return _solve(matrix.T, finish, start, tolerance)
 
 
-def adjoint(matrix: Array, active: Array, b: Array, start: Array, tolerance: float) -> Solve:
+def adjoint(matrix: Array, active: Array, b: Array, start: Array, tolerance: float) -> FixedPoint:
     r"""Solve :math:`w_i = b + \gamma A D_i w_i` for all samples at once, as a fixed point.
 
     Then :math:`v_i = D_i w_i = D_i(I - \gamma A D_i)^{-1}b` (theory.md §8). The unmasked w is
@@ -218,12 +185,26 @@ def adjoint(matrix: Array, active: Array, b: Array, start: Array, tolerance: flo
         The first w.
     """
 
-    def step(w: Array) -> Array:
-        fresh = (w * active) @ matrix.T
-        fresh += b
-        return fresh
+    def finish(_: slice, product: Array) -> None:
+        product += b[:, None]
 
-    return _solve(step, start, tolerance)
+    return _solve(matrix, finish, start, tolerance, active.T)
+
+
+def _solve(
+    matrix: Array,
+    finish: Callable[[slice, Array], None],
+    start: Array,
+    tolerance: float,
+    mask: Array | None = None,
+) -> FixedPoint:
+    """Iterate all neurons at once, so that the contraction seen is that of the map itself."""
+    value = start.copy()
+    outcome = gauss_seidel(
+        matrix, finish, value.T, tolerance, _MAX_SWEEPS,
+        blocks=[slice(0, len(matrix))], mask=mask, warm=True,
+    )  # fmt: skip
+    return FixedPoint(**vars(outcome), value=value)
 
 
 def gradient(Z: Array, V: Array, residual: Array) -> Array:

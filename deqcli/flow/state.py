@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from deqcli.fixed_point import Status
-from deqcli.flow.network import Network, Solve, adjoint, equilibrium, gradient, tangent_kernel
-from deqcli.flow.norm import NormTracker
+from deqcli.finite.fixed_point import FixedPoint, Status
+from deqcli.finite.norm import NormTracker
+from deqcli.flow.network import Network, adjoint, equilibrium, gradient, tangent_kernel
 
 Array = NDArray[np.float64]
 
@@ -88,8 +88,6 @@ class State:
         self.u = self.network.outputs(forward.value)
 
     def _follow_norm(self, refresh: bool) -> None:
-        if not np.isfinite(self.matrix).all():
-            raise LostError(str(Status.DIVERGED), self.time, np.nan)
         if self._tracker is None:
             self._tracker = NormTracker(self.matrix)
         elif refresh:
@@ -97,10 +95,12 @@ class State:
         else:
             self._tracker.update(self.matrix)
         self.norm = self._tracker.value
+        if np.isnan(self.norm):
+            raise LostError(str(Status.DIVERGED), self.time, np.nan)
         if self.norm >= 1:
             raise LostError(LOST, self.time, self.norm)
 
-    def _checked(self, solve: Solve) -> Solve:
+    def _checked(self, solve: FixedPoint) -> FixedPoint:
         if not solve.converged:
             raise LostError(str(solve.status), self.time, self.norm, solve.contraction)
         return solve

@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 METHODS = ("gd", "ode")
 OK = "ok"
 #: How a run ends that was not lost.
-DONE, REACHED = FINISHED = ("steps done", "loss below tol")
+DONE, REACHED = FINISHED = ("steps done", "loss reached")
 
 #: How many times test loss and eigenvalues are measured.
 _CHECKPOINTS = 40
@@ -57,30 +57,30 @@ class Settings:
     step : float
         :math:`\eta\lambda_{\max}(H(0))`. Below 2 descent is stable while H stays near H(0), and
         up to 1 the linearised descent is never slower than the flow.
-    tolerance : float
+    stop_loss : float
         Training ends once the loss per sample is at most this.
-    residual : float
+    tolerance : float
         Relative residual of every solve.
     """
 
     method: str = "gd"
     steps: int = 500
     step: float = 1.0
-    tolerance: float = 1e-8
-    residual: float = 1e-6
+    stop_loss: float = 1e-8
+    tolerance: float = 1e-6
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
-            raise InputError(f"--method is {self.method!r}; choose from {', '.join(METHODS)}.")
+            raise InputError(f"`method` is {self.method!r}; choose from {', '.join(METHODS)}.")
         if self.steps < 1:
-            raise InputError(f"--steps must be at least 1, not {self.steps}.")
+            raise InputError(f"`steps` is {self.steps}; give at least 1.")
         if not 0 < self.step < 2:
-            raise InputError(f"--step must lie between 0 and 2 to be stable, not {self.step:g}.")
-        if not 0 <= self.tolerance < np.inf:
-            raise InputError(f"--tol must be finite and not negative, not {self.tolerance:g}.")
-        if not _TIGHTEST <= self.residual < 1e-2:
+            raise InputError(f"`step` is {self.step:g}; to be stable, give one between 0 and 2.")
+        if not 0 <= self.stop_loss < np.inf:
+            raise InputError(f"`stop_loss` is {self.stop_loss:g}; give a finite loss, 0 or more.")
+        if not _TIGHTEST <= self.tolerance < 1e-2:
             raise InputError(
-                f"--residual must lie between {_TIGHTEST:g} and 0.01, not {self.residual:g}."
+                f"`tolerance` is {self.tolerance:g}; give one between {_TIGHTEST:g} and 0.01."
             )
 
 
@@ -167,7 +167,7 @@ def train(network: Network, samples: Samples, settings: Settings) -> Training:
     >>> run.status, len(run.rows), run.rows[-1].train_loss < run.rows[0].train_loss
     ('steps done', 21, True)
     """
-    state = State(network, samples, settings.residual)
+    state = State(network, samples, settings.tolerance)
     rows: list[Row] = []
     try:
         state.solve(0.0, state.matrix)
@@ -182,7 +182,7 @@ def train(network: Network, samples: Samples, settings: Settings) -> Training:
     status = DONE
     try:
         for count in moves:
-            enough = state.loss() <= settings.tolerance
+            enough = state.loss() <= settings.stop_loss
             rows.append(_measure(state, line, settings, count, size))
             if enough or count in full:
                 rows[-1] = replace(rows[-1], **_measure_kernel(state, line))
@@ -216,7 +216,7 @@ def _integrate(state: State, settings: Settings, size: float) -> Iterator[int]:
     yield 0
     shape = state.matrix.shape
     atol = _INTEGRATOR * state.norm / np.sqrt(shape[0])
-    found: list[LostError] = []
+    overshoots: list[LostError] = []
 
     def velocity(time: float, flat: Array) -> Array:
         try:
@@ -225,7 +225,7 @@ def _integrate(state: State, settings: Settings, size: float) -> Iterator[int]:
             # A trial step may overshoot: the integrator answers NaN by a smaller one, until that
             # is as small as a float and it gives up.
             if np.isfinite(lost.norm):
-                found[:] = [lost]
+                overshoots[:] = [lost]
             return np.full(flat.size, np.nan)
         return state.velocity().ravel()
 
@@ -240,10 +240,11 @@ def _integrate(state: State, settings: Settings, size: float) -> Iterator[int]:
         for mark in marks:
             integrator.t_bound, integrator.status = mark * size, "running"
             while integrator.status == "running":
-                found.clear()
+                overshoots.clear()
                 integrator.step()
             if integrator.status == "failed":
-                raise found[0] if found else LostError("integrator failed", state.time, state.norm)
+                unknown = LostError("integrator failed", state.time, state.norm)
+                raise overshoots[0] if overshoots else unknown
             state.solve(mark * size, integrator.y.reshape(shape), refresh=True)
             yield mark
     finally:

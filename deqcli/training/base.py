@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deqcli.activations import Activation
-from deqcli.closed_forms import PiecewiseLinear
 from deqcli.errors import InputError
-from deqcli.in_place import in_place
-from deqcli.training.parameters import Buffers, Parameter, Precision
+from deqcli.finite.equilibrium import Precision
+from deqcli.training.parameters import Buffers, Parameter
 
 Array = NDArray[Any]
-
-#: Values at a time in elementwise work; they and their temporaries stay in the cache.
-_CHUNK = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -58,8 +53,8 @@ class Network(abc.ABC):
     def __init__(self, width: int, n_features: int, n_classes: int, dtype: Precision) -> None:
         if min(width, n_features, n_classes) < 1:
             raise InputError(
-                f"a network needs at least one neuron, feature and class, not {width}, "
-                f"{n_features} and {n_classes}."
+                f"`width` is {width}, `n_features` {n_features} and `n_classes` {n_classes}; give "
+                "at least one neuron, feature and class."
             )
         self.width, self.n_features, self.n_classes = width, n_features, n_classes
         self.dtype: Precision = dtype
@@ -106,10 +101,10 @@ class Network(abc.ABC):
     def _read_out(self, features: Array) -> None:
         self._outputs: Array = self.parameters[-1].weight @ features
 
-    def move(self, rate: float) -> str:
+    def move(self, learning_rate: float) -> str:
         """Step along the velocities; say what had to be done about it besides, if anything."""
         for parameter in self.parameters:
-            parameter.move(rate)
+            parameter.move(learning_rate)
         return ""
 
     @property
@@ -121,42 +116,6 @@ class Network(abc.ABC):
     def nbytes(self) -> int:
         """Bytes of weights, velocities and buffers, once a step has been made."""
         return sum(parameter.nbytes for parameter in self.parameters) + self.buffers.nbytes
-
-
-class Elementwise:
-    """An activation and its slope, in place.
-
-    Examples
-    --------
-    >>> from deqcli.activations import activation
-    >>> x = np.array([[-1.0, 2.0]])
-    >>> Elementwise(activation("relu"), "float64").slope(x)
-    >>> x.tolist()
-    [[0.0, 1.0]]
-    """
-
-    def __init__(self, act: Activation, dtype: Precision) -> None:
-        self.value: Callable[[Array], None] = in_place(act, np.dtype(dtype))
-        self._derivative = act.derivative
-        self._pieces = act.closed_form if isinstance(act.closed_form, PiecewiseLinear) else None
-
-    def slope(self, x: Array) -> None:
-        """Replace the values of a C-contiguous array by the derivative there."""
-        flat = x.reshape(-1)
-        for start in range(0, flat.size, _CHUNK):
-            part = flat[start : start + _CHUNK]
-            if self._pieces is None:
-                part[...] = self._derivative(part)
-            else:
-                _piecewise_slope(self._pieces, part)
-
-
-def _piecewise_slope(pieces: PiecewiseLinear, x: Array) -> None:
-    """Sum the jumps of slope to the left of each value: five times as fast as a choice."""
-    steps = [(x > knot, jump) for knot, jump in zip(pieces.knots, pieces.jumps, strict=True)]
-    x.fill(pieces.slope)
-    for beyond, jump in steps:
-        x += beyond * x.dtype.type(jump)
 
 
 def cross_entropy(outputs: Array, labels: NDArray[np.int64]) -> tuple[float, int, Array]:

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deqcli.finite.norm import NormTracker
+
 Array = NDArray[Any]
 
-#: The largest permitted ||W||L, a little below 1, as the norm is found from below.
+#: The largest permitted ||W||L, a little below 1, as the norm is followed from below.
 MARGIN = 0.98
-#: Power iterations when nothing is known, and when the last singular vector still is.
-_FIRST, _NEXT = 40, 2
 #: How many singular values can be clipped at a time.
 _CLIPS = 20
 _SLACK = 1.05
@@ -27,10 +27,8 @@ _SLACK = 1.05
 class Guard:
     r"""Watches the spectral norm of a matrix and, where needed, clips it.
 
-    The largest singular triplet :math:`(s, u, v)` is followed by power iteration on
-    :math:`W^\top W`, from the vector of the last call: two iterations, four products of a matrix
-    and a vector. The estimate :math:`\|Wv\|` is never above the norm; a direction that training
-    makes grow stands out from the bulk, and is found fast.
+    The norm is followed by :class:`deqcli.finite.norm.NormTracker`, from below; a direction that
+    training makes grow stands out from the bulk, and is found fast.
 
     Where :math:`s > \text{limit}` the matrix becomes :math:`W - (s - \text{limit})uv^\top`,
     singular value after singular value: the nearest matrix, in the Frobenius norm, that the limit
@@ -56,38 +54,24 @@ class Guard:
 
     def __init__(self, matrix: Array, lipschitz: float) -> None:
         self.matrix = matrix
-        # Any fixed vector that no structure of the matrix is likely to be orthogonal to.
-        self._right: Array = np.cos(np.arange(len(matrix)) ** 2).astype(matrix.dtype)
-        self._left: Array = np.zeros_like(self._right)
-        self.norm = 0.0
-        self._iterate(_FIRST)
+        self._tracker = NormTracker(matrix)
         bound = MARGIN / lipschitz if lipschitz > 0 else math.inf
-        # Before anything stands out of the bulk, the estimate may be some per cent too low.
         self.limit = bound if self.norm * _SLACK < bound else self.norm * _SLACK
+
+    @property
+    def norm(self) -> float:
+        """The norm as of the last check."""
+        return self._tracker.value
 
     def check(self) -> int:
         """Bring the norm below its limit; return how many singular values were clipped."""
-        self._iterate(_NEXT)
+        self._tracker.update(self.matrix)
         clipped = 0
         while self.norm > self.limit * (1 + 1e-6) and clipped < _CLIPS:
             # The triplet has to be good before it is subtracted.
-            self._iterate(_FIRST)
-            excess = np.asarray(self.norm - self.limit, self.matrix.dtype)
-            self.matrix -= np.outer(excess * self._left, self._right)
+            norm = self._tracker.refresh(self.matrix)
+            excess = np.asarray(norm - self.limit, self.matrix.dtype)
+            self.matrix -= np.outer(excess * self._tracker.left, self._tracker.right)
             clipped += 1
-            self._iterate(_FIRST)
+            self._tracker.refresh(self.matrix)
         return clipped
-
-    def _iterate(self, count: int) -> None:
-        for _ in range(count):
-            size = float(np.linalg.norm(self._right))
-            if not (size > 0 and math.isfinite(size)):
-                return
-            self._right /= size
-            np.matmul(self.matrix, self._right, out=self._left)
-            self.norm = float(np.linalg.norm(self._left))
-            if not (self.norm > 0 and math.isfinite(self.norm)):
-                return
-            self._left /= self.norm
-            np.matmul(self.matrix.T, self._left, out=self._right)
-        self._right /= np.linalg.norm(self._right)

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, get_args
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deqcli.activations import Activation
-from deqcli.errors import InputError
-from deqcli.fixed_point import ANDERSON_MEMORY, Outcome, anderson, gauss_seidel
+from deqcli.finite.equilibrium import Equilibrium, Precision
+from deqcli.finite.fixed_point import ANDERSON_MEMORY, Outcome
 from deqcli.gaussian import check_existence
-from deqcli.training.base import Elementwise, Network, Progress
+from deqcli.training.base import Network, Progress
 from deqcli.training.contraction import Guard
-from deqcli.training.parameters import Parameter, Precision, readout_factor
+from deqcli.training.parameters import Parameter, readout_factor
+from deqcli.vocabulary import Solver
 
 Array = NDArray[Any]
-Solver = Literal["gauss-seidel", "picard", "anderson"]
-Finish = Callable[[slice, Array], None]
 
-#: Neurons updated together by Gauss-Seidel: fewer lose matrix-product speed, more contraction.
-_BLOCK = 256
 #: Steps between two looks at the spectral norm.
 _WATCH = 8
 
@@ -52,9 +49,7 @@ class EquilibriumNetwork(Network):
         Used as it is, shift included.
     sigma_a2, sigma_b2 : float
     width, n_features, n_classes : int
-    solver : {"gauss-seidel", "picard", "anderson"}
-        The first updates blocks of neurons in turn: the same products, a third fewer iterations
-        (:func:`deqcli.fixed_point.gauss_seidel`).
+    solver : Solver
     tolerance : float
         The largest relative residual, over the samples of a batch, of both fixed points.
     max_iterations : int
@@ -79,25 +74,28 @@ class EquilibriumNetwork(Network):
         n_features: int,
         n_classes: int,
         *,
-        solver: Solver = "gauss-seidel",
+        solver: Solver = Solver.GAUSS_SEIDEL,
         tolerance: float = 1e-3,
         max_iterations: int = 200,
         dtype: Precision = "float32",
     ) -> None:
         super().__init__(width, n_features, n_classes, dtype)
-        if solver not in get_args(Solver):
-            raise InputError(f"unknown solver {solver!r}: choose from {get_args(Solver)}.")
         check_existence(act, sigma_a2, sigma_b2, papers_range=False)
-        self.act, self.solver = act, solver
-        self.tolerance, self.max_iterations = tolerance, max_iterations
-        self._elementwise = Elementwise(act, dtype)
+        self.act = act
+        self.layer = Equilibrium(
+            act,
+            width,
+            solver=Solver.of(solver, "solver"),
+            tolerance=tolerance,
+            max_iterations=max_iterations,
+            dtype=dtype,
+        )
         self.inputs = Parameter((width, n_features), math.sqrt(sigma_b2), dtype)
         self.hidden = Parameter((width, width), math.sqrt(sigma_a2 / width), dtype)
         self.readout = Parameter((n_classes, width), readout_factor(width), dtype)
         self.parameters = (self.inputs, self.hidden, self.readout)
-        self._blocks = _blocks(width, solver)
         self._steps = 0
-        self._history = 0
+        self._largest_batch = 0
         self._guard: Guard | None = None
 
     def draw(self, streams: Sequence[np.random.Generator]) -> None:
@@ -114,19 +112,13 @@ class EquilibriumNetwork(Network):
     def forward(self, X: Array) -> Progress:
         """See :meth:`Network.forward`."""
         self._X = X
+        self._largest_batch = max(self._largest_batch, len(X))
         shape = self.width, len(X)
         bias = self.buffers("bias", *shape)
-        self._slope: Array = self.buffers("slope", *shape)
+        self._preactivation: Array = self.buffers("preactivation", *shape)
         self._value: Array = self.buffers("value", *shape)
         np.matmul(self.inputs.weight, X.T, out=bias)
-        elementwise, slope = self._elementwise, self._slope
-
-        def finish(block: slice, product: Array) -> None:
-            product += bias[block]
-            slope[block] = product
-            elementwise.value(product)
-
-        outcome = self._solve(self.hidden.weight, finish, self._value)
+        outcome = self.layer.forward(self.hidden.weight, bias, self._value, self._preactivation)
         self._read_out(self._value)
         return _progress("forward", outcome)
 
@@ -135,23 +127,16 @@ class EquilibriumNetwork(Network):
         # The bias of the forward pass is no longer needed.
         source = self.buffers("bias", *shape)
         np.matmul(self.readout.weight.T, delta, out=source)
-        slope = self._slope
-        self._elementwise.slope(slope)
-
-        def finish(block: slice, product: Array) -> None:
-            product += source[block]
-            product *= slope[block]
-
         adjoint = self.buffers("adjoint", *shape)
-        outcome = self._solve(self.hidden.weight.T, finish, adjoint)
+        outcome = self.layer.adjoint(self.hidden.weight, source, self._preactivation, adjoint)
         if outcome.converged:
             self.hidden.accumulate(adjoint, self._value, momentum)
             self.inputs.accumulate(adjoint, self._X.T, momentum)
         return _progress("adjoint", outcome)
 
-    def move(self, rate: float) -> str:
+    def move(self, learning_rate: float) -> str:
         """See :meth:`Network.move`; clips the norm of A where it would end contraction."""
-        super().move(rate)
+        super().move(learning_rate)
         self._steps += 1
         if self._guard is None or self._steps % _WATCH:
             return ""
@@ -160,35 +145,15 @@ class EquilibriumNetwork(Network):
     @property
     def nbytes(self) -> int:
         """See :attr:`Network.nbytes`; with what Anderson mixes."""
-        return super().nbytes + self._history
+        batch = self.width * self._largest_batch * np.dtype(self.dtype).itemsize
+        # Images and residuals that are mixed, and five arrays of an iteration itself.
+        arrays = 2 * ANDERSON_MEMORY + 5 if self.layer.solver == Solver.ANDERSON else 0
+        return super().nbytes + arrays * batch
 
     @property
     def n_blocks(self) -> int:
         """How many blocks of neurons an iteration updates in turn."""
-        return len(self._blocks)
-
-    def _solve(self, matrix: Array, finish: Finish, value: Array) -> Outcome:
-        limits = self.tolerance, self.max_iterations
-        if self.solver != "anderson":
-            return gauss_seidel(matrix, finish, value, *limits, blocks=self._blocks, foretell=True)
-
-        # Images and residuals that are mixed, and five arrays of an iteration itself.
-        self._history = max(self._history, (2 * ANDERSON_MEMORY + 5) * value.nbytes)
-
-        def step(rows: Array) -> Array:
-            product = np.ascontiguousarray(matrix @ rows.T)
-            finish(slice(0, len(product)), product)
-            return product.T
-
-        found = anderson(step, np.zeros_like(value.T), *limits)
-        value[...] = found.value.T
-        return found
-
-
-def _blocks(width: int, solver: Solver) -> list[slice]:
-    count = max(1, round(width / _BLOCK)) if solver == "gauss-seidel" else 1
-    height = -(-width // count)
-    return [slice(start, min(start + height, width)) for start in range(0, width, height)]
+        return len(self.layer.blocks)
 
 
 def _progress(which: str, outcome: Outcome) -> Progress:

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from deqcli.activations import Activation
 from deqcli.errors import InputError
-from deqcli.training.base import Elementwise, Network, Progress
-from deqcli.training.parameters import Parameter, Precision, readout_factor
+from deqcli.finite.elementwise import Elementwise
+from deqcli.finite.equilibrium import Precision
+from deqcli.training.base import Network, Progress
+from deqcli.training.parameters import Parameter, readout_factor
 
 Array = NDArray[Any]
 
@@ -57,7 +59,7 @@ class ExplicitNetwork(Network):
     ) -> None:
         super().__init__(width, n_features, n_classes, dtype)
         if not acts:
-            raise InputError("an explicit network needs at least one activation.")
+            raise InputError("`acts` is empty; give at least one activation.")
         self.layers = tuple(Elementwise(act, dtype) for act in acts)
         inner = 1 / math.sqrt(width)
         self.parameters = (

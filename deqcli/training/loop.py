@@ -19,7 +19,8 @@ Array = NDArray[Any]
 
 #: The status of an epoch in which nothing had to be done, and what begins that of one cut short.
 DONE, STOPPED = "done", "stopped"
-TRAINED = ("all", "readout")
+#: Which weights can be trained.
+TRAIN = ("all", "readout")
 
 
 @dataclass(frozen=True)
@@ -29,36 +30,36 @@ class Settings:
     Parameters
     ----------
     epochs, batch : int
-    rate : float
-        Learning rate, in units of the standard normal weights
+    learning_rate : float
+        In units of the standard normal weights
         (:mod:`deqcli.training.parameters`).
     momentum : float
         Of the velocity v: :math:`v \leftarrow \mu v + g`, then :math:`w \leftarrow w - \eta v`.
-    optimizer : {"sgd"}
-    trained : {"all", "readout"}
+    train : {"all", "readout"}
         Which weights.
     """
 
     epochs: int = 40
     batch: int = 128
-    rate: float = 4.0
+    learning_rate: float = 4.0
     momentum: float = 0.9
-    optimizer: str = "sgd"
-    trained: str = "all"
+    train: str = "all"
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch < 1:
             raise InputError(
-                f"--epochs and --batch must be at least 1, not {self.epochs} and {self.batch}."
+                f"`epochs` is {self.epochs} and `batch` {self.batch}; give at least 1 of each."
             )
-        if self.trained not in TRAINED:
-            raise InputError(f"--train {self.trained!r}: choose from {', '.join(TRAINED)}.")
-        if self.optimizer != "sgd":
-            raise InputError(f"--optimizer {self.optimizer!r}: there is sgd.")
-        if not (math.isfinite(self.rate) and self.rate > 0):
-            raise InputError(f"--lr must be a positive number, not {self.rate:g}.")
+        if self.train not in TRAIN:
+            raise InputError(f"`train` is {self.train!r}; choose from {', '.join(TRAIN)}.")
+        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
+            raise InputError(
+                f"`learning_rate` is {self.learning_rate:g}; give a positive number, such as 4."
+            )
         if not 0 <= self.momentum < 1:
-            raise InputError(f"--momentum must lie in [0, 1), not {self.momentum:g}.")
+            raise InputError(
+                f"`momentum` is {self.momentum:g}; give a number from 0 to below 1, such as 0.9."
+            )
 
 
 @dataclass
@@ -169,7 +170,8 @@ def train(
     """
     if test.X.shape[1] != data.X.shape[1]:
         raise DataError(
-            f"the test samples have {test.X.shape[1]} features and the others {data.X.shape[1]}."
+            f"`test` has samples of {test.X.shape[1]} features and `data` of {data.X.shape[1]}; "
+            "give both the same."
         )
     check_batch(settings.batch, data.n_samples)
     # What overflows is seen in the loss.
@@ -181,8 +183,8 @@ def check_batch(batch: int, n: int) -> None:
     """Raise if a batch has more than all the samples."""
     if batch > n:
         raise InputError(
-            f"--batch {batch} is more than the {n} training samples; lower it or raise "
-            "--train-size."
+            f"`batch` is {batch}, more than the {n} training samples; lower it or raise "
+            "`train_size`."
         )
 
 
@@ -208,13 +210,13 @@ def _train(
 ) -> History:
     samples, tests = _Samples.of(data, network), _Samples.of(test, network)
     history = History()
-    finding = 0.0
-    if settings.trained == "readout":
+    features_seconds = 0.0
+    if settings.train == "readout":
         network = readout = Readout(network)
         started = time.perf_counter()
-        samples = _Samples(readout.find(samples.X, settings.batch), samples.y)
-        finding = time.perf_counter() - started
-        tests = _Samples(readout.find(tests.X, settings.batch), tests.y)
+        samples = _Samples(readout.compute_features(samples.X, settings.batch), samples.y)
+        features_seconds = time.perf_counter() - started
+        tests = _Samples(readout.compute_features(tests.X, settings.batch), tests.y)
         history.nbytes = samples.X.nbytes + tests.X.nbytes + readout.network.nbytes
     try:
         start = _evaluate(network, samples, settings.batch)
@@ -225,7 +227,7 @@ def _train(
         try:
             tally = _run_epoch(network, samples, settings, rng.permutation(len(samples.X)))
             if epoch == 1:
-                tally.forward_seconds += finding
+                tally.forward_seconds += features_seconds
             history.add(tally, _evaluate(network, tests, settings.batch))
         except _Stop as stop:
             history.status[-1] = f"{STOPPED}: {stop} in epoch {epoch}"
@@ -245,7 +247,7 @@ def _run_epoch(
         middle = time.perf_counter()
         progress = _check(network.backward(delta, settings.momentum))
         tally.residual = max(tally.residual, progress.residual)
-        tally.status = network.move(settings.rate) or tally.status
+        tally.status = network.move(settings.learning_rate) or tally.status
         tally.forward_seconds += middle - started
         tally.backward_seconds += time.perf_counter() - middle
     return tally

@@ -15,16 +15,17 @@ and §5, the same order again: one learning rate serves all networks.
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.linalg.blas import daxpy, dgemm, saxpy, sgemm
 
-from deqcli.weights import draw
+from deqcli.finite.equilibrium import Precision
+from deqcli.finite.weights import draw
+from deqcli.vocabulary import Weights
 
 Array = NDArray[Any]
-Precision = Literal["float32", "float64"]
 
 _GEMM = {"float32": sgemm, "float64": dgemm}
 _AXPY = {"float32": saxpy, "float64": daxpy}
@@ -64,7 +65,7 @@ class Parameter:
 
     def draw(self, rng: np.random.Generator) -> None:
         """Draw the weights anew and forget the velocity."""
-        draw("gaussian", rng, self.weight, self.factor)
+        draw(Weights.GAUSSIAN, rng, self.weight, self.factor)
         self.velocity.fill(0)
 
     def accumulate(self, left: Array, right: Array, momentum: float) -> None:
@@ -90,9 +91,9 @@ class Parameter:
             overwrite_c=1,
         )
 
-    def move(self, rate: float) -> None:
-        r"""Go ``rate`` against the velocity, as seen by :math:`\theta`."""
-        self._axpy(self.velocity.ravel(), self.weight.ravel(), a=-rate * self.factor**2)
+    def move(self, learning_rate: float) -> None:
+        r"""Go ``learning_rate`` against the velocity, as seen by :math:`\theta`."""
+        self._axpy(self.velocity.ravel(), self.weight.ravel(), a=-learning_rate * self.factor**2)
 
     @property
     def size(self) -> int:

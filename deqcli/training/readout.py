@@ -16,7 +16,7 @@ class Readout(Network):
     r"""The classifier :math:`f = Wz` on fixed features z, of which W is trained.
 
     Its limit of infinite width is the conjugate kernel, where that of a network trained whole is
-    the tangent kernel. Features do not change, so that each sample's are found once: an epoch is
+    the tangent kernel. Features do not change, so that each sample's are computed once: an epoch is
     then two products with W, whatever the network behind it.
 
     Parameters
@@ -31,7 +31,7 @@ class Readout(Network):
     >>> network = ExplicitNetwork([activation("tanh")], 50, 4, 3)
     >>> network.draw([np.random.default_rng(k) for k in range(2)])
     >>> readout, X = Readout(network), np.eye(4, dtype=np.float32)
-    >>> features = readout.find(X, batch=2)
+    >>> features = readout.compute_features(X, batch=2)
     >>> _ = readout.forward(features), network.forward(X)
     >>> features.shape, bool(np.allclose(readout.outputs, network.outputs, atol=1e-5))
     ((4, 50), True)
@@ -42,9 +42,9 @@ class Readout(Network):
         self.network = network
         self.parameters = network.parameters[-1:]
         self._solves = Progress()
-        self._found = 0
+        self._count = 0
 
-    def find(self, X: Array, batch: int) -> Array:
+    def compute_features(self, X: Array, batch: int) -> Array:
         r"""Return the features of samples, times :math:`\sqrt m`, of shape (n, m).
 
         Where the network fails, so does every later :meth:`forward`.
@@ -58,10 +58,10 @@ class Readout(Network):
         return features
 
     def _add(self, progress: Progress, count: int) -> None:
-        before, self._found = self._found, self._found + count
+        before, self._count = self._count, self._count + count
         total = self._solves.iterations * before + progress.iterations * count
         self._solves = Progress(
-            total / self._found,
+            total / self._count,
             max(self._solves.residual, progress.residual),
             self._solves.failure or progress.failure,
         )
@@ -72,7 +72,7 @@ class Readout(Network):
         return self._features
 
     def forward(self, X: Array) -> Progress:
-        """Read out features, as :meth:`find` returns them; tells of the solves behind them."""
+        """Read out what :meth:`compute_features` returned; tells of the solves behind it."""
         self._features: Array = X.T
         self._read_out(self._features)
         return self._solves

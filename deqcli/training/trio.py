@@ -13,9 +13,9 @@ from deqcli.kernels.explicit import explicit_kernels
 from deqcli.kernels.implicit import implicit_kernels
 from deqcli.matching import Match, match, plain_network
 from deqcli.training.base import Network
-from deqcli.training.equilibrium import EquilibriumNetwork, Solver
+from deqcli.training.equilibrium import EquilibriumNetwork
 from deqcli.training.explicit import ExplicitNetwork
-from deqcli.vocabulary import Kernel, Net
+from deqcli.vocabulary import Kernel, Net, Solver
 
 Array = NDArray[Any]
 
@@ -61,7 +61,7 @@ class Trio:
         n_features: int,
         n_classes: int,
         *,
-        solver: Solver = "gauss-seidel",
+        solver: Solver = Solver.GAUSS_SEIDEL,
         tolerance: float = 1e-3,
     ) -> Network:
         """Return one network, its weights yet to be drawn."""

@@ -1,12 +1,15 @@
-r"""The norm :math:`\|\gamma A\|` of a matrix that moves a little from step to step."""
+r"""The spectral norm of a matrix that moves a little from step to step."""
 
 from __future__ import annotations
+
+import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 # Up to this width a full decomposition is as quick as Lanczos, and exact.
 _DENSE = 100
@@ -16,8 +19,8 @@ _DIRECTIONS, _SWEEPS = 8, 3
 _RESIDUAL = 1e-4
 
 
-def leading_direction(matrix: Array, residual: float = 1e-10) -> tuple[float, Array]:
-    r"""Return the largest singular value and its right singular vector, by Lanczos.
+def leading_triplet(matrix: Array, residual: float = 1e-10) -> tuple[float, Array, Array]:
+    r"""Return the largest singular value and its left and right singular vectors, by Lanczos.
 
     Parameters
     ----------
@@ -29,25 +32,26 @@ def leading_direction(matrix: Array, residual: float = 1e-10) -> tuple[float, Ar
     -------
     norm : float
         :math:`\|M\|`.
-    direction : ndarray of shape (m,)
+    left, right : ndarray of shape (m,)
 
     Examples
     --------
-    >>> norm, direction = leading_direction(np.diag([1.0, -3.0]))
-    >>> norm, np.abs(direction).tolist()
-    (3.0, [0.0, 1.0])
+    >>> norm, left, right = leading_triplet(np.diag([1.0, -3.0]))
+    >>> norm, (left * right).tolist()
+    (3.0, [0.0, -1.0])
     """
     m = len(matrix)
     if m <= _DENSE:
-        _, values, rows = np.linalg.svd(matrix)
-        return float(values[0]), rows[0]
-    gram = LinearOperator(
-        (m, m), matvec=lambda x: matrix.T @ (matrix @ x), dtype=np.dtype(np.float64)
-    )
+        columns, values, rows = np.linalg.svd(matrix)
+        return float(values[0]), columns[:, 0], rows[0]
     # A fixed start makes the answer repeat; a random direction misses no singular vector.
-    start = np.random.default_rng(0).standard_normal(m)
+    start = np.random.default_rng(0).standard_normal(m).astype(matrix.dtype)
+    if not matrix.any():  # Lanczos has nowhere to go from zero
+        return 0.0, start, start
+    gram = LinearOperator((m, m), matvec=lambda x: matrix.T @ (matrix @ x), dtype=matrix.dtype)
     squares, directions = eigsh(gram, k=1, which="LA", v0=start, tol=residual)
-    return float(np.sqrt(squares[0])), directions[:, 0]
+    norm, right = float(np.sqrt(squares[0])), directions[:, 0]
+    return norm, matrix @ right / norm, right
 
 
 class NormTracker:
@@ -57,6 +61,13 @@ class NormTracker:
     those of the next one but for what a small step changes. The value is
     :math:`\|MQ\| \le \|M\|` with orthonormal Q. A block follows a singular value that overtakes
     the first, where a single vector would stay behind; :meth:`refresh` starts anew, by Lanczos.
+
+    Attributes
+    ----------
+    value : float
+        The norm; NaN of a matrix that is not finite.
+    left, right : ndarray of shape (m,)
+        The singular vectors, as of the last :meth:`refresh`.
 
     Examples
     --------
@@ -69,18 +80,24 @@ class NormTracker:
 
     def __init__(self, matrix: Array) -> None:
         m = len(matrix)
-        rng = np.random.default_rng(0)
-        self._directions = rng.standard_normal((m, min(_DIRECTIONS, m)))
-        self.value = self.refresh(matrix)
+        start = np.random.default_rng(0).standard_normal((m, min(_DIRECTIONS, m)))
+        self._directions: Array = start.astype(matrix.dtype)
+        self.left, self.right = self._directions[:, 0], self._directions[:, -1]
+        self.refresh(matrix)
 
     def update(self, matrix: Array) -> float:
         """Return the norm of a matrix near the last one."""
-        for _ in range(_SWEEPS):
-            self._directions, _ = np.linalg.qr(matrix.T @ (matrix @ self._directions))
-        self.value = float(np.linalg.norm(matrix @ self._directions, 2))
+        self.value = math.nan
+        if np.isfinite(matrix).all():
+            for _ in range(_SWEEPS):
+                self._directions, _ = np.linalg.qr(matrix.T @ (matrix @ self._directions))
+            self.value = float(np.linalg.norm(matrix @ self._directions, 2))
         return self.value
 
     def refresh(self, matrix: Array) -> float:
         """Return the norm to many digits, whatever the matrix was before."""
-        self.value, self._directions[:, -1] = leading_direction(matrix, _RESIDUAL)
+        self.value = math.nan
+        if np.isfinite(matrix).all():
+            self.value, self.left, self.right = leading_triplet(matrix, _RESIDUAL)
+            self._directions[:, -1] = self.right
         return self.value

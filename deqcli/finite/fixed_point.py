@@ -1,4 +1,4 @@
-"""Fixed points ``z = f(z)`` of batches of samples: Picard, Gauss-Seidel and Anderson.
+"""Fixed points ``z = f(z)`` of batches of samples: Gauss-Seidel, Picard and Anderson.
 
 No solver raises because a map does not contract: the status of the result says so.
 """
@@ -52,11 +52,15 @@ class Outcome:
         How often the map was applied.
     status : Status
         ``CONVERGED`` or the reason why not.
+    contraction : float
+        The geometric mean of :math:`\|z_{k+1} - z_k\|/\|z_k - z_{k-1}\|` over the iterations, the
+        largest changes over samples; NaN after a single one.
     """
 
     residual: float
     iterations: int
     status: Status
+    contraction: float
 
     @property
     def converged(self) -> bool:
@@ -76,12 +80,12 @@ def iterate(
     tolerance: float,
     max_iterations: int,
     *,
-    foretell: bool = False,
+    predict_residual: bool = False,
 ) -> Outcome:
     r"""Call ``sweep`` until what it changes is small.
 
     The last change :math:`\|z_{k+1} - z_k\|` is the residual of :math:`z_k`. That of the answer
-    :math:`z_{k+1}` is smaller, by the contraction between sweeps; foretold, it is the last change
+    :math:`z_{k+1}` is smaller, by the contraction between sweeps; predicted, it is the last change
     times 1.5 times the larger of the last two contractions seen (never more than the last change).
     This saves a sweep of a fast iteration and changes nothing in a slow one, but is right only
     where all directions contract alike, as they do under a matrix with independent entries.
@@ -95,8 +99,8 @@ def iterate(
         The largest residual, over samples, of a converged answer.
     max_iterations : int
         How many sweeps there may be.
-    foretell : bool
-        Whether the residual of the answer may be foretold instead of measured.
+    predict_residual : bool
+        Whether the residual of the answer may be predicted instead of measured.
 
     Examples
     --------
@@ -108,53 +112,35 @@ def iterate(
     >>> str(iterate(halve_towards_two, 1e-6, 100).status), bool(abs(z[0] - 2) < 1e-5)
     ('converged', True)
     """
-    _check_limits(tolerance, max_iterations)
-    seen: list[float] = []
+    if not 0 < tolerance < 1:
+        raise InputError(f"`tolerance` is {tolerance:g}; give a number between 0 and 1.")
+    if max_iterations < 1:
+        raise InputError(f"`max_iterations` is {max_iterations}; give at least 1.")
+    changes: list[float] = []
+    ratios: list[float] = []
     explosion = math.inf
+    status = Status.EXHAUSTED
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        for count in range(1, max_iterations + 1):
+        while len(ratios) < max_iterations:
             change, size = sweep()
             largest = float(np.max(size, initial=0.0))
-            seen.append(_relative(change, size))
-            if not math.isfinite(seen[-1]) or not largest <= explosion:
-                return Outcome(seen[-1], count, Status.DIVERGED)
+            changes.append(float(np.max(change, initial=0.0)))
+            residual = _relative(change, size)
+            ratios.append(residual)
+            if not math.isfinite(residual) or not largest <= explosion:
+                status = Status.DIVERGED
+                break
             if math.isinf(explosion) and largest > 0:
                 explosion = _EXPLODED * largest
-            residual = _foretold(seen) if foretell else seen[-1]
+            if predict_residual:
+                residual = _predicted(ratios)
             if residual <= tolerance:
-                return Outcome(residual, count, Status.CONVERGED)
-            if count > _PATIENCE and seen[-1] > 0.9 * seen[-1 - _PATIENCE]:
-                return Outcome(residual, count, Status.STALLED)
-    return Outcome(residual, max_iterations, Status.EXHAUSTED)
-
-
-def picard(
-    step: Step, start: Array, tolerance: float = 1e-6, max_iterations: int = 500
-) -> FixedPoint:
-    r"""Iterate :math:`z \leftarrow f(z)`.
-
-    Parameters
-    ----------
-    step : callable
-        The map f, from an array like ``start`` to a new one; rows do not mix.
-    start : ndarray of shape (n, ...)
-        The first :math:`z`; rows are samples.
-
-    Examples
-    --------
-    >>> result = picard(np.cos, np.zeros((1, 1)), tolerance=1e-10)
-    >>> str(result.status), float(result.value[0, 0].round(8))
-    ('converged', 0.73908513)
-    """
-    value = start
-
-    def sweep() -> tuple[Array, Array]:
-        nonlocal value
-        previous, value = value, step(value)
-        return _norms(value - previous), _norms(value)
-
-    outcome = iterate(sweep, tolerance, max_iterations)
-    return FixedPoint(**vars(outcome), value=value)
+                status = Status.CONVERGED
+                break
+            if len(ratios) > _PATIENCE and ratios[-1] > 0.9 * ratios[-1 - _PATIENCE]:
+                status = Status.STALLED
+                break
+    return Outcome(residual, len(ratios), status, _mean_contraction(changes))
 
 
 def anderson(
@@ -176,8 +162,10 @@ def anderson(
 
     Parameters
     ----------
-    step, start
-        As for :func:`picard`.
+    step : callable
+        The map f, from an array like ``start`` to a new one; rows do not mix.
+    start : ndarray of shape (n, ...)
+        The first :math:`z`; rows are samples.
     memory : int
         How many iterates are mixed; 1 is Picard.
     regularisation : float
@@ -191,8 +179,8 @@ def anderson(
     """
     if memory < 1 or not regularisation > 0:
         raise InputError(
-            f"Anderson needs memory >= 1 and regularisation > 0, not {memory} and "
-            f"{regularisation:g}; use memory=5 and regularisation=1e-8."
+            f"`memory` is {memory} and `regularisation` {regularisation:g}; both must be positive, "
+            "such as 5 and 1e-8."
         )
     rows = len(start)
     value = start
@@ -225,7 +213,9 @@ def gauss_seidel(
     max_iterations: int,
     *,
     blocks: Sequence[slice],
-    foretell: bool = False,
+    mask: Array | None = None,
+    warm: bool = False,
+    predict_residual: bool = False,
 ) -> Outcome:
     r"""Solve ``value = finish(matrix @ value)`` in place, block of rows after block of rows.
 
@@ -233,8 +223,8 @@ def gauss_seidel(
     values of all others; with a single block this is Picard. For a matrix with independent entries
     whose Picard iteration contracts the squared error by :math:`\rho^2`, many blocks contract it by
     the root of :math:`\log\lambda = -\rho^2(1-\lambda)/\lambda` below :math:`\rho^2` (0.027 for
-    0.1): the same products, a third fewer sweeps. It starts from zero, where the first sweep needs
-    only the products with the blocks already updated, half of them. All elementwise work is on one
+    0.1): the same products, a third fewer sweeps. A start from zero needs only the products with
+    the blocks already updated in its first sweep, half of them. All elementwise work is on one
     block, which stays in the cache.
 
     Parameters
@@ -245,10 +235,14 @@ def gauss_seidel(
         ``finish(block, product)`` turns the rows ``block`` of ``matrix @ value`` into the new
         value of these rows, in place.
     value : ndarray of shape (d, n)
-        Receives the answer; its content before the call is not used.
+        Receives the answer, in C or Fortran order.
     blocks : sequence of slice
         The blocks of rows, in order, together all of them.
-    foretell : bool
+    mask : ndarray of shape (d, n), optional
+        Multiplies the value before the product: ``value = finish(matrix @ (mask * value))``.
+    warm : bool
+        Whether to start from what ``value`` holds, instead of from zero.
+    predict_residual : bool
         As for :func:`iterate`.
 
     Examples
@@ -262,34 +256,29 @@ def gauss_seidel(
     >>> value.round(6).tolist()
     [[2.0], [2.0]]
     """
-    value.fill(0)
+    if not warm:
+        value.fill(0)
     tallest = max(block.stop - block.start for block in blocks)
-    scratch = np.empty((tallest, value.shape[1]), dtype=value.dtype)
-    first = True
+    scratch = np.empty_like(value[:tallest])
+    from_zero = not warm
 
     def sweep() -> tuple[Array, Array]:
-        nonlocal first
+        nonlocal from_zero
         change, size = np.zeros((2, value.shape[1]))
         for block in blocks:
             fresh, old = scratch[: block.stop - block.start], value[block]
-            known = block.start if first else len(value)
-            np.matmul(matrix[block, :known], value[:known], out=fresh)
+            known = block.start if from_zero else len(value)
+            operand = value[:known] if mask is None else mask[:known] * value[:known]
+            np.matmul(matrix[block, :known], operand, out=fresh)
             finish(block, fresh)
             np.subtract(fresh, old, out=old)
             change += np.einsum("ij,ij->j", old, old)
             size += np.einsum("ij,ij->j", fresh, fresh)
             old[...] = fresh
-        first = False
+        from_zero = False
         return np.sqrt(change), np.sqrt(size)
 
-    return iterate(sweep, tolerance, max_iterations, foretell=foretell)
-
-
-def _check_limits(tolerance: float, max_iterations: int) -> None:
-    if not 0 < tolerance < 1:
-        raise InputError(f"tolerance must lie between 0 and 1, not {tolerance:g}; 1e-6 is usual.")
-    if max_iterations < 1:
-        raise InputError(f"max_iterations must be at least 1, not {max_iterations}; 500 is usual.")
+    return iterate(sweep, tolerance, max_iterations, predict_residual=predict_residual)
 
 
 def _norms(batch: Array) -> Array:
@@ -303,11 +292,18 @@ def _relative(change: Array, size: Array) -> float:
     return float(np.max(ratios, initial=0.0))
 
 
-def _foretold(seen: list[float]) -> float:
-    if len(seen) < 3:
-        return seen[-1]
-    contraction = max(seen[-1] / seen[-2], seen[-2] / seen[-3])
-    return seen[-1] * min(1.0, _CAUTION * contraction)
+def _predicted(ratios: list[float]) -> float:
+    if len(ratios) < 3:
+        return ratios[-1]
+    contraction = max(ratios[-1] / ratios[-2], ratios[-2] / ratios[-3])
+    return ratios[-1] * min(1.0, _CAUTION * contraction)
+
+
+def _mean_contraction(changes: list[float]) -> float:
+    first, last, steps = changes[0], changes[-1], len(changes) - 1
+    if steps and first > 0 and math.isfinite(last):
+        return float((last / first) ** (1 / steps))
+    return math.nan
 
 
 def _anderson_weights(defects: Array, latest: int, regularisation: float) -> Array:

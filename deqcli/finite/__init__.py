@@ -1,0 +1,1 @@
+"""The network of finite width: its weights, equilibrium, adjoint and spectral norm."""
