@@ -1,27 +1,23 @@
-"""Downloading the registered files: resumed, checked before they get their name, mirror by mirror.
+"""Downloading the registered files, mirror by mirror, each checked before it gets its name.
 
 Only ``deqcli data fetch`` calls this; loading never does, so no worker ever opens a connection.
 """
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from deqcli.data.folder import VARIABLE, data_dir, find, verify, wanted
+from deqcli.data.folder import VARIABLE, data_dir, describe_missing, find, verify
 from deqcli.data.registry import Download, Source
-from deqcli.errors import DataError
-from deqcli.runs.files import explained, sha256
-from deqcli.runs.lock import hold
+from deqcli.errors import DataError, RunError
 
 logger = logging.getLogger(__name__)
 
-_CUT_SHORT = "the connection ended early"
 _TIMEOUT = 30.0  # seconds without a byte, not for the whole file
-_CHUNK = 1 << 16  # bytes; an interruption loses at most one chunk
+_CHUNK = 1 << 16  # bytes
 
 
 def fetch(source: Source, root: str | os.PathLike[str] | None = None) -> list[Path]:
@@ -46,38 +42,58 @@ def fetch(source: Source, root: str | os.PathLike[str] | None = None) -> list[Pa
     ------
     DataError
         If no mirror gave a file with the registered checksum, or nobody publishes it.
+    RunError
+        If the data folder cannot be written to.
     """
     place = data_dir(root)
-    lacking = [item.piece for item in verify(source, place) if not item.ok]
-    lacking = [piece for piece in lacking if piece.split != "none"]
-    downloads = list(dict.fromkeys(source.download(piece) for piece in lacking))
+    missing = [report.piece for report in verify(source, place) if not report.ok]
+    missing = [piece for piece in missing if piece.split != "none"]
+    downloads = list(dict.fromkeys(source.download(piece) for piece in missing))
     if not all(download.mirrors for download in downloads):
-        raise DataError(f"{source.name} is not published: {wanted(source, lacking, place)}.")
+        raise DataError(
+            f"{source.name} is not published: {describe_missing(source, missing, place)}."
+        )
     for download in downloads:
         _fetch_one(download, place / source.folders[0] / download.filename)
     if downloads:
-        for item in verify(source, place):
-            if item.piece in lacking and not item.ok:
-                raise DataError(item.verdict)  # a damaged copy in another packing comes first
+        for report in verify(source, place):
+            if report.piece in missing and not report.ok:
+                # A damaged copy in another packing is preferred to the file just fetched.
+                raise DataError(report.verdict)
     paths = (find(source, piece, place) for piece in source.pieces)
     return list(dict.fromkeys(path for path in paths if path is not None))
 
 
 def _fetch_one(download: Download, target: Path) -> None:
-    """Try the mirrors in turn; what one of them began the next one continues."""
-    _prepare(target.parent)
-    # Not runs.files.atomic_path: this temporary must outlive the process, to be resumed.
-    part = target.with_name(f"{target.name}.part")
+    """Try the mirrors in turn until one gives the registered file."""
+    import pooch
+    import requests
+
+    def save(url: str, output_file: str, _: object) -> None:
+        _save(url, Path(output_file), download)
+
+    pooch.get_logger().setLevel(logging.WARNING)  # its lines would repeat those below
     failures = []
-    with hold(target.with_name(f"{target.name}.lock")), explained(part):
-        for url in download.mirrors:
-            logger.info("fetching %s", url)
-            failure = _fetch_from(url, download, part)
-            if failure is None:
-                part.replace(target)
-                return
-            failures.append(f"{urlsplit(url).netloc}: {failure}")
-            logger.info("%s", failures[-1])
+    for url in download.mirrors:
+        logger.info("fetching %s", url)
+        try:
+            # pooch downloads to a temporary file and renames it if the checksum is right.
+            pooch.retrieve(
+                url, f"sha256:{download.sha256}", target.name, target.parent, downloader=save
+            )
+            target.chmod(0o644)  # the temporary file was private, but data folders are shared
+            return
+        except requests.RequestException as error:
+            failure = _reason(error)
+        except OSError as error:
+            raise RunError(
+                f"Cannot write {target}: {error.strerror or error}; choose another data folder "
+                f"with `data_dir` or {VARIABLE}."
+            ) from error
+        except ValueError:  # from pooch
+            failure = "wrong checksum"
+        failures.append(f"{urlsplit(url).netloc}: {failure}")
+        logger.info("%s", failures[-1])
     raise DataError(
         f"{download.filename} could not be fetched ({'; '.join(failures)}): on a machine without "
         f"internet put the file with sha256 {download.sha256} at {target}, or set {VARIABLE} to "
@@ -85,79 +101,37 @@ def _fetch_one(download: Download, target: Path) -> None:
     )
 
 
-def _prepare(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not os.access(folder, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    except OSError as error:
-        raise DataError(
-            f"{folder} cannot take files ({error.strerror}): choose another data folder with "
-            f"--data-dir or {VARIABLE}."
-        ) from None
-
-
-def _fetch_from(url: str, download: Download, part: Path) -> str | None:
-    """Complete ``part`` from one mirror; return why it failed, or None when it is right."""
-    while True:
-        began = part.stat().st_size if part.exists() else 0
-        if began > download.size:
-            part.unlink()
-            continue
-        failure = _transfer(url, download, part, began) if began < download.size else None
-        if failure is not None:
-            return failure
-        if part.stat().st_size < download.size:
-            return _CUT_SHORT
-        digest = sha256(part)
-        if digest == download.sha256:
-            return None
-        part.unlink()
-        if not began:
-            return f"wrong checksum, sha256 {digest}"
-        # The beginning came from elsewhere or another time; this mirror gets one whole try.
-
-
-def _transfer(url: str, download: Download, part: Path, began: int) -> str | None:
-    """Append to ``part`` from byte ``began`` on; the return value is a reason for failure."""
-    import pooch
+def _save(url: str, path: Path, download: Download) -> None:
+    """Write what ``url`` sends to ``path``, but never more than the registered size."""
     import requests
     from tqdm import tqdm
 
-    answers: list[requests.Response] = []
-    headers = {"Accept-Encoding": "identity"}  # nobody is to unpack a .gz on the way
-    if began:
-        headers["Range"] = f"bytes={began}-"
-    with part.open("ab") as stream:
+    headers = {"Accept-Encoding": "identity"}  # a .gz must arrive as it is
+    with (
+        requests.get(url, stream=True, timeout=_TIMEOUT, headers=headers) as response,
+        path.open("wb") as file,
+        tqdm(
+            total=download.size, desc=download.filename, unit="B", unit_scale=True, disable=None
+        ) as bar,
+    ):
+        response.raise_for_status()
+        for chunk in response.iter_content(_CHUNK):
+            if file.tell() + len(chunk) > download.size:
+                raise requests.RequestException(f"it sends more than {download.size} bytes")
+            bar.update(file.write(chunk))
 
-        def begin(answer: requests.Response, *args: object, **kwargs: object) -> None:
-            answers.append(answer)
-            if answer.status_code == requests.codes.ok:  # the whole file, whatever was asked
-                length = answer.headers.get("Content-Length", str(download.size))
-                if length != str(download.size):
-                    raise requests.RequestException(f"it offers another file, of {length} bytes")
-                stream.truncate(0)
 
-        progress = tqdm.wrapattr(
-            stream, "write", download.size, desc=download.filename, initial=began, disable=None
-        )
-        try:
-            with progress as counted:
-                pooch.HTTPDownloader(
-                    chunk_size=_CHUNK, timeout=_TIMEOUT, headers=headers, hooks={"response": begin}
-                )(url, counted, None)
-        except requests.Timeout:
+def _reason(error: Exception) -> str:
+    """Say in a few words why a mirror failed."""
+    import requests
+
+    match error:
+        case requests.HTTPError(response=requests.Response() as response):
+            return f"{response.status_code} {response.reason}"
+        case requests.Timeout():
             return f"no answer within {_TIMEOUT:.0f} s"
-        except requests.HTTPError:
-            return f"{answers[-1].status_code} {answers[-1].reason}"
-        except requests.ConnectionError:
+        case requests.ConnectionError():
             return "no connection"
-        except requests.exceptions.ChunkedEncodingError:
-            return _CUT_SHORT
-        except requests.RequestException as error:
-            return str(error) or type(error).__name__
-        finally:
-            for answer in answers:
-                answer.close()
-        os.fsync(stream.fileno())
-    return None
+        case requests.exceptions.ChunkedEncodingError():
+            return "the connection ended early"
+    return str(error) or type(error).__name__

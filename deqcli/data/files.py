@@ -4,7 +4,7 @@
     Arrays ``X``, samples first (further axes are flattened), and ``y``, one label a sample.
 ``.csv``
     A header line, then one sample a line: numbers, and the label in the column ``y`` or
-    ``label``, or else in the last column.
+    ``label``, or else in the last column, which is then logged.
 
 Labels may be numbers or text; the classes are numbered in sorted order and keep their names.
 """
@@ -12,20 +12,25 @@ Labels may be numbers or text; the classes are numbered in sorted order and keep
 from __future__ import annotations
 
 import hashlib
-import io
+import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deqcli.data.readers import Samples, read_npz
 from deqcli.errors import DataError
+from deqcli.runs import memory
 
 if TYPE_CHECKING:
     import pandas as pd
 
+logger = logging.getLogger(__name__)
+
 SUFFIXES = (".npz", ".csv")
+_LARGEST_LABEL = 2**53  # float64 tells all smaller whole numbers apart
+_LARGEST_VALUE = 1e150  # larger ones have squares that cannot be summed
 
 
 def read(path: Path) -> tuple[Samples, str]:
@@ -39,7 +44,8 @@ def read(path: Path) -> tuple[Samples, str]:
     Returns
     -------
     samples : Samples
-        Values as stored, labels numbered, class names.
+        Values as stored, labels numbered, class names; the details of a ``.csv`` name its
+        ``label_column``.
     sha256 : str
         Of the file.
 
@@ -47,6 +53,8 @@ def read(path: Path) -> tuple[Samples, str]:
     ------
     DataError
         If the file cannot be used; the sentence says why.
+    InputError
+        If it does not fit in memory.
 
     Examples
     --------
@@ -58,15 +66,20 @@ def read(path: Path) -> tuple[Samples, str]:
     >>> samples.X.tolist(), samples.y.tolist(), samples.classes
     ([[1, 2], [3, 4]], [1, 0], ('cat', 'dog'))
     """
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path} is not a file.")
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            file.seek(0)
+            details = {}
+            if path.suffix.lower() == ".npz":
+                arrays = read_npz(file, path, ("X", "y"))
+                X, y = arrays["X"], arrays["y"]
+            else:
+                X, y, details["label_column"] = _read_csv(file, path)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
-    if path.suffix.lower() == ".npz":
-        arrays = read_npz(content, path, ("X", "y"))
-        X, y = arrays["X"], arrays["y"]
-    else:
-        X, y = _read_csv(content, path)
     X = _check_values(X, path)
     y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
     if y.shape != X.shape[:1]:
@@ -77,7 +90,7 @@ def read(path: Path) -> tuple[Samples, str]:
     if X.shape[0] < 2:
         raise DataError(f"{path} has fewer than two samples.")
     labels, classes = number_labels(y, path)
-    return Samples(X, labels, classes), hashlib.sha256(content).hexdigest()
+    return Samples(X, labels, classes, details), sha256
 
 
 def number_labels(y: NDArray[Any], path: Path) -> tuple[NDArray[np.int64], tuple[str, ...]]:
@@ -89,14 +102,12 @@ def number_labels(y: NDArray[Any], path: Path) -> tuple[NDArray[np.int64], tuple
     (array([1, 0, 1]), ('6', '8'))
     """
     if y.dtype.kind == "f":
-        if not np.isfinite(y).all():
-            where = int(np.flatnonzero(~np.isfinite(y))[0])
-            raise DataError(f"{path} has no usable label at sample {where} ({y[where]}).")
-        if (y != np.round(y)).any():
-            where = int(np.flatnonzero(y != np.round(y))[0])
+        wrong = ~((y == np.round(y)) & (np.abs(y) < _LARGEST_LABEL))  # NaN is wrong, too
+        if wrong.any():
+            sample = int(np.argmax(wrong))
             raise DataError(
-                f"{path} has the label {y[where]} at sample {where}; labels name classes, so "
-                "numbers must be whole."
+                f"{path} has the label {y[sample]} at sample {sample}; labels name classes, so "
+                "numbers must be whole and below 2^53."
             )
         y = y.astype(np.int64)
     elif y.dtype.kind == "S":
@@ -113,20 +124,22 @@ def _check_values(X: NDArray[Any], path: Path) -> NDArray[Any]:
     if X.ndim < 2 or 0 in X.shape:
         raise DataError(f"{path} has X of shape {X.shape}; it must be (samples, features).")
     X = X.reshape(X.shape[0], -1)
-    if X.dtype.kind == "f" and not np.isfinite(X).all():
-        row, column = (int(index) for index in np.argwhere(~np.isfinite(X))[0])
+    if X.dtype.kind == "f" and not (np.abs(X) < _LARGEST_VALUE).all():
+        row, column = (int(index) for index in np.argwhere(~(np.abs(X) < _LARGEST_VALUE))[0])
         raise DataError(
-            f"{path} is not finite: sample {row}, feature {column} is {X[row, column]}."
+            f"{path} cannot be used: sample {row}, feature {column} is {X[row, column]}; numbers "
+            f"must be finite and below {_LARGEST_VALUE:g} in size."
         )
     return X
 
 
-def _read_csv(content: bytes, path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
+def _read_csv(file: IO[bytes], path: Path) -> tuple[NDArray[Any], NDArray[Any], str]:
     import pandas as pd
 
+    memory.check(path.stat().st_size, f"Reading {path}", "give a smaller file")
     try:
         # low_memory=False: types are decided by whole columns, not chunk by chunk
-        table = pd.read_csv(io.BytesIO(content), skipinitialspace=True, low_memory=False)
+        table = pd.read_csv(file, skipinitialspace=True, low_memory=False)
     except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
         raise DataError(f"{path} is not a readable .csv file: {str(error).strip()}.") from None
     names = [str(name) for name in table.columns]
@@ -144,7 +157,7 @@ def _read_csv(content: bytes, path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
                 f"{path} has text in the column {name!r}; all columns but the label "
                 f"({label!r}) must be numbers."
             )
-    return features.to_numpy(), _labels(table[label], path)
+    return features.to_numpy(), _labels(table[label], path), label
 
 
 def _label_column(names: list[str], path: Path) -> str:
@@ -153,7 +166,12 @@ def _label_column(names: list[str], path: Path) -> str:
         raise DataError(f"{path} has both a column 'y' and a column 'label'; keep one.")
     if len(names) < 2:
         raise DataError(f"{path} has one column; it needs at least a feature and a label.")
-    return special[0] if special else names[-1]
+    if special:
+        return special[0]
+    logger.info(
+        "labels are taken from the last column %r; name a column y or label to choose", names[-1]
+    )
+    return names[-1]
 
 
 def _labels(column: pd.Series[Any], path: Path) -> NDArray[Any]:

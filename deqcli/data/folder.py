@@ -32,7 +32,7 @@ class Content:
 
 @dataclass(frozen=True)
 class Report:
-    """What ``verify`` found out about one piece."""
+    """Whether one piece is there and right, and if not, why."""
 
     piece: Piece
     path: Path | None
@@ -40,20 +40,20 @@ class Report:
     verdict: str
 
 
-def data_dir(given: str | os.PathLike[str] | None = None) -> Path:
-    """Return the data folder: the one given, else ``DEQCLI_DATA_DIR``, else the user's cache.
+def data_dir(folder: str | os.PathLike[str] | None = None) -> Path:
+    """Return the data folder: ``folder``, else ``DEQCLI_DATA_DIR``, else the user's cache.
 
     Examples
     --------
     >>> data_dir("here").name
     'here'
     """
-    place = given or os.environ.get(VARIABLE)
-    if place is None or place == "":
+    folder = folder or os.environ.get(VARIABLE)
+    if not folder:
         import pooch
 
-        place = pooch.os_cache("deqcli")
-    return Path(place).expanduser()
+        folder = pooch.os_cache("deqcli")
+    return Path(folder).expanduser()
 
 
 def find(source: Source, piece: Piece, root: Path) -> Path | None:
@@ -75,18 +75,19 @@ def locate(source: Source, split: Split, root: Path) -> dict[Piece, Path]:
     DataError
         If files are missing: which, their sha256, where they belong, and how to get them.
     """
-    found = {piece: find(source, piece, root) for piece in source.needed(split)}
-    missing = [piece for piece, path in found.items() if path is None]
+    paths = {piece: find(source, piece, root) for piece in source.needed(split)}
+    missing = [piece for piece, path in paths.items() if path is None]
     if missing:
         other: Split = "test" if split == "train" else "train"
         hint = ""
         if split == "train" and all(find(source, piece, root) for piece in source.needed(other)):
             hint = f"; its test half is there, and {source.name}:test uses that for the samples"
-        raise DataError(f"{source.name} is incomplete: {wanted(source, missing, root)}{hint}.")
-    return {piece: path for piece, path in found.items() if path is not None}
+        complaint = describe_missing(source, missing, root)
+        raise DataError(f"{source.name} is incomplete: {complaint}{hint}.")
+    return {piece: path for piece, path in paths.items() if path is not None}
 
 
-def wanted(source: Source, missing: Sequence[Piece], root: Path) -> str:
+def describe_missing(source: Source, missing: Sequence[Piece], root: Path) -> str:
     """Say which files are missing, their sha256, where they belong and how to get them."""
     downloads = list(dict.fromkeys(source.download(piece) for piece in missing))
     files = [f"{item.filename} (sha256 {item.sha256})" for item in downloads]
@@ -99,7 +100,7 @@ def wanted(source: Source, missing: Sequence[Piece], root: Path) -> str:
     place = source.folders[0]
     return (
         f"{' and '.join(files)} {are} not in {root / place}; {how}, or put {them} there, or set "
-        f"{VARIABLE} or --data-dir to the folder that has {them} in its {place}/"
+        f"{VARIABLE} or `data_dir` to the folder that has {them} in its {place}/"
     )
 
 
@@ -109,7 +110,7 @@ def read(path: Path, pieces: Iterable[Piece]) -> list[Content]:
     Raises
     ------
     DataError
-        If the file cannot be read or its packing is damaged.
+        If the file cannot be read, is far too large or its packing is damaged.
     """
     pieces = list(pieces)
     limit = max(piece.size for piece in pieces)
@@ -119,6 +120,9 @@ def read(path: Path, pieces: Iterable[Piece]) -> list[Content]:
                 sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
             members = unpack_tar(path, {piece.name for piece in pieces}, limit)
             return [Content(piece, path, sha256, members[piece.name]) for piece in pieces]
+        # Packing adds less than one byte in a hundred and a header.
+        if (size := path.stat().st_size) > 1.01 * limit + 65_536:
+            raise DataError(f"{path} has {size} bytes, too many for the {limit} it must hold.")
         data = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
@@ -126,14 +130,14 @@ def read(path: Path, pieces: Iterable[Piece]) -> list[Content]:
     return [Content(piece, path, sha256, unpack(data, path, limit)) for piece in pieces]
 
 
-def contents(found: dict[Piece, Path]) -> list[Content]:
-    """Read every piece, each file once, in the order of ``found``."""
-    read_once = {
+def contents(paths: dict[Piece, Path]) -> list[Content]:
+    """Read every piece, each file once, in the order of ``paths``."""
+    by_piece = {
         content.piece: content
-        for path in dict.fromkeys(found.values())
-        for content in read(path, [piece for piece, where in found.items() if where == path])
+        for path in dict.fromkeys(paths.values())
+        for content in read(path, [piece for piece, place in paths.items() if place == path])
     }
-    return [read_once[piece] for piece in found]
+    return [by_piece[piece] for piece in paths]
 
 
 def check(source: Source, content: Content) -> str:
@@ -149,9 +153,9 @@ def check(source: Source, content: Content) -> str:
     if digest == content.piece.sha256:
         if content.sha256 == download.sha256:
             return "as published"
-        who = download.repacked.get(content.sha256)
-        return f"content as published, packed by {who}" if who else "content as published"
-    if digest in _made_here(content.path.parent):
+        packer = download.repacked.get(content.sha256)
+        return f"content as published{f', packed by {packer}' if packer else ''}"
+    if digest in _recorded_checksums(content.path.parent):
         return "made by deqcli data features"
     remedy = f"remove it and run `deqcli data fetch {source.name}`"
     raise DataError(
@@ -161,24 +165,24 @@ def check(source: Source, content: Content) -> str:
     )
 
 
-def _made_here(folder: Path) -> set[str]:
-    """Content checksums stated by the records that ``deqcli data features`` leaves."""
-    stated: set[str] = set()
+def _recorded_checksums(folder: Path) -> set[str]:
+    """Content checksums in the records that ``deqcli data features`` leaves."""
+    checksums: set[str] = set()
     for path in sorted(folder.glob("features-*.json")):
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
-            stated.update(str(item["content_sha256"]) for item in record["files"].values())
+            checksums.update(str(item["content_sha256"]) for item in record["files"].values())
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
-            continue  # a record that cannot be read vouches for nothing
-    return stated
+            continue  # a record that cannot be read confirms no file
+    return checksums
 
 
 def verify(source: Source, root: Path) -> list[Report]:
     """Check every piece of a data set, present or not; nothing is downloaded."""
-    where = {piece: find(source, piece, root) for piece in source.pieces}
+    paths = {piece: find(source, piece, root) for piece in source.pieces}
     reports: dict[Piece, Report] = {}
-    for path in dict.fromkeys(where.values()):
-        pieces = [piece for piece, place in where.items() if place == path]
+    for path in dict.fromkeys(paths.values()):
+        pieces = [piece for piece, place in paths.items() if place == path]
         if path is None:
             reports |= {piece: Report(piece, None, False, "missing") for piece in pieces}
             continue

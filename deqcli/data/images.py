@@ -5,6 +5,7 @@ Loading reads and never downloads; ``deqcli data fetch`` does that.
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,9 +22,6 @@ from deqcli.data.preprocess import balanced, fit_transform, order, pick_classes
 from deqcli.data.readers import Samples, check_labels, read_cifar, read_idx, read_npy, read_npz
 from deqcli.data.registry import Source, Split
 from deqcli.errors import DataError, InputError
-
-#: What the commands call the two numbers of samples.
-_TRAINING, _TEST = "--n (or --train-size)", "--test-size"
 
 
 def load(
@@ -89,13 +87,13 @@ def load(
     1.0
     """
     if select == "random" and rng is None and (n is not None or n_test):
-        raise InputError('select="random" needs a generator (rng) to draw from.')
+        raise InputError('`select` is "random", which needs a generator `rng` to draw from.')
     name = os.fspath(name)
-    wish = _Wish(classes, n, select, rng, n_test)
+    selection = Selection(classes, n, select, rng, n_test)
     if Path(name).suffix.lower() in files.SUFFIXES:
-        parts = _own(Path(name), wish)
+        parts = _load_file(Path(name), selection)
     else:
-        parts = _named(name, wish, folder.data_dir(data_dir))
+        parts = _load_named(name, selection, folder.data_dir(data_dir))
     scaling, X = fit_transform(parts[0].X, preprocess)
     recorded = {
         "preprocess": scaling.name,
@@ -118,7 +116,7 @@ def read(source: Source, split: Split, root: Path) -> tuple[Samples, dict[str, s
         If a file is missing, damaged, or not the registered one.
     """
     contents = folder.contents(folder.locate(source, split, root))
-    # Parsed before the checksums are compared, since a parser can say what is wrong.
+    # Parsed before the checksums are compared, because a parser says more exactly what is wrong.
     X, labels, path = _READERS[contents[0].piece.role](contents, split)
     y = check_labels(labels, len(source.classes), path)
     if len(X) != len(y):
@@ -151,18 +149,21 @@ def _read_features(
 ) -> tuple[NDArray[Any], NDArray[Any], Path]:
     features, labels = contents
     X = read_npy(features.data, features.path)
-    if X.ndim != 2:
-        raise DataError(f"{features.path} has shape {X.shape}, not (samples, features).")
+    if X.ndim != 2 or X.dtype.kind not in "biuf":
+        raise DataError(
+            f"{features.path} holds {X.dtype} of shape {X.shape}, not real numbers of shape "
+            "(samples, features)."
+        )
     key = f"y_{split}"
-    return X, read_npz(labels.data, labels.path, [key])[key], labels.path
+    return X, read_npz(io.BytesIO(labels.data), labels.path, [key])[key], labels.path
 
 
 _READERS = {"images": _read_idx, "batch": _read_cifar, "features": _read_features}
 
 
 @dataclass(frozen=True)
-class _Wish:
-    """What was asked of `load`, apart from the place and the scaling."""
+class Selection:
+    """Which samples `load` takes: its arguments apart from the place and the scaling."""
 
     classes: Sequence[int | str] | None
     n: int | None
@@ -182,68 +183,69 @@ class _Part:
 
 
 class _Classes:
-    """The rows of the wanted classes of some samples, each class in the order of taking."""
+    """The rows of the selected classes, each class in the order in which samples are taken."""
 
-    def __init__(self, samples: Samples, wish: _Wish) -> None:
-        picked = pick_classes(samples.classes, wish.classes)
+    def __init__(self, samples: Samples, selection: Selection) -> None:
+        picked = pick_classes(samples.classes, selection.classes)
         self.samples = samples
         self.names = tuple(samples.classes[index] for index in picked)
-        self.rows = order(samples.y, picked, wish.select, wish.rng)
+        self.rows = order(samples.y, picked, selection.select, selection.rng)
         self.sizes = [len(rows) for rows in self.rows]
 
-    def share(self, n: int | None, sizes: Sequence[int], what: str) -> list[int]:
+    def share(self, n: int | None, sizes: Sequence[int], parameter: str) -> list[int]:
         """How many of each class: ``n`` in all, or for None as many as there are."""
-        return list(sizes) if n is None else balanced(n, sizes, self.names, what)
+        return list(sizes) if n is None else balanced(n, sizes, self.names, parameter)
 
     def part(self, starts: Sequence[int], stops: Sequence[int], **details: object) -> _Part:
         """Take from each class the rows between two positions."""
         limits = zip(self.rows, starts, stops, strict=True)
-        taken = [np.sort(rows[start:stop]) for rows, start, stop in limits]
-        counts = [len(rows) for rows in taken]
+        selected = [np.sort(rows[start:stop]) for rows, start, stop in limits]
+        counts = [len(rows) for rows in selected]
         if not all(counts):
             raise DataError(f"The {details['split']} set has classes without a sample: {counts}.")
         return _Part(
-            self.samples.X[np.concatenate(taken)],
-            np.repeat(np.arange(len(taken)), counts),
+            self.samples.X[np.concatenate(selected)],
+            np.repeat(np.arange(len(selected)), counts),
             self.names,
             {**details, "classes": list(self.names), "counts": counts},
         )
 
 
-def _named(name: str, wish: _Wish, root: Path) -> list[_Part]:
+def _load_named(name: str, selection: Selection, root: Path) -> list[_Part]:
     source, split = registry.find(name)
-    wanted: list[tuple[Split, int | None, str]] = [(split, wish.n, _TRAINING)]
-    if wish.n_test is not None:
+    halves: list[tuple[Split, int | None, str]] = [(split, selection.n, "n")]
+    if selection.n_test is not None:
         if split == "test":
-            raise InputError(f"--data {name}: leave out ':test', which the test samples come from.")
-        wanted.append(("test", wish.n_test or None, _TEST))
-    pick_classes(source.classes, wish.classes)  # a wrong class is told before files are read
+            raise InputError(f"`data` is {name}; leave out ':test', which gives the test samples.")
+        halves.append(("test", selection.n_test or None, "test_size"))
+    pick_classes(source.classes, selection.classes)  # refuses a wrong class before files are read
     parts = []
-    for half, n, what in wanted:
+    for half, n, parameter in halves:
         samples, checksums = read(source, half, root)
-        classes = _Classes(samples, wish)
-        stops = classes.share(n, classes.sizes, what)
-        how = "all" if n is None else wish.select
+        classes = _Classes(samples, selection)
+        stops = classes.share(n, classes.sizes, parameter)
+        select = "all" if n is None else selection.select
         starts = [0] * len(stops)
-        parts.append(classes.part(starts, stops, split=half, files=checksums, select=how))
+        parts.append(classes.part(starts, stops, split=half, files=checksums, select=select))
     return parts
 
 
-def _own(path: Path, wish: _Wish) -> list[_Part]:
-    if wish.n is None and wish.n_test == 0:
+def _load_file(path: Path, selection: Selection) -> list[_Part]:
+    n, n_test = selection.n, selection.n_test
+    if n is None and n_test == 0:
         raise InputError(
-            f"{path} has no test half of its own: {_TRAINING} or {_TEST} must be a number above 0."
+            f"{path} has no test half of its own: `n` or `test_size` must be a number above 0."
         )
     samples, sha256 = files.read(path)
-    classes = _Classes(samples, wish)
-    none = [0] * len(classes.sizes)
-    held = classes.share(wish.n_test, classes.sizes, _TEST) if wish.n_test else none
-    rest = [size - test for size, test in zip(classes.sizes, held, strict=True)]
-    stops = classes.share(wish.n, rest, _TRAINING)
-    how = "all" if wish.n is None and wish.n_test is None else wish.select
-    common = {"files": {path.name: sha256}, "select": how}
-    parts = [classes.part(none, stops, split="train", **common)]
-    if wish.n_test is not None:
-        starts = rest if wish.n_test else stops
-        parts.append(classes.part(starts, classes.sizes, split="test", **common))
+    classes = _Classes(samples, selection)
+    zeros = [0] * len(classes.sizes)
+    test_sizes = classes.share(n_test, classes.sizes, "test_size") if n_test else zeros
+    rest = [size - test for size, test in zip(classes.sizes, test_sizes, strict=True)]
+    stops = classes.share(n, rest, "n")
+    select = "all" if n is None and n_test is None else selection.select
+    details = {"files": {path.name: sha256}, "select": select, **samples.details}
+    parts = [classes.part(zeros, stops, split="train", **details)]
+    if n_test is not None:
+        starts = rest if n_test else stops
+        parts.append(classes.part(starts, classes.sizes, split="test", **details))
     return parts

@@ -30,7 +30,7 @@ def toeplitz(p: int, correlation: float) -> Array:
     array([1.  , 0.5 , 0.25])
     """
     if not -1 < correlation < 1:
-        raise InputError(f"a Toeplitz correlation must lie in (-1, 1), not {correlation:g}.")
+        raise InputError(f"`correlation` is {correlation:g}; it must lie in (-1, 1).")
     return np.asarray(toeplitz_matrix(float(correlation) ** np.arange(p)))
 
 
@@ -100,10 +100,9 @@ class GaussianMixture:
         :math:`\mu_a` is 8 at coordinate 8(a-1)+1 and :math:`C_a = (1 + 8(a-1)/\sqrt p)I_p`,
         a = 1, 2, ... (theory.md §1).
         """
-        if classes < 1 or p < 8 * (classes - 1) + 1:
-            raise InputError(
-                f"p = {p} is too small for {classes} classes: at least {8 * (classes - 1) + 1}."
-            )
+        least = 8 * (classes - 1) + 1
+        if classes < 1 or p < least:
+            raise InputError(f"`p` is {p}, too small for {classes} classes; give {least} or more.")
         means = np.zeros((classes, p))
         means[np.arange(classes), 8 * np.arange(classes)] = mean_norm
         return cls(means, [1 + spread * a / np.sqrt(p) for a in range(classes)])
@@ -121,10 +120,10 @@ class GaussianMixture:
         counts = np.asarray(counts, dtype=np.int64)
         if counts.shape != (len(self.means),) or counts.sum() != n:
             raise InputError(
-                f"counts {counts.tolist()} do not divide n = {n} among {len(self.means)} classes."
+                f"`counts` is {counts.tolist()}; give {len(self.means)} numbers whose sum is {n}."
             )
         if counts.min() < 1:
-            raise InputError(f"n = {n} is too small for {len(self.means)} classes.")
+            raise InputError(f"`n` is {n}, too small for {len(self.means)} classes.")
         p = self.n_features
         blocks = []
         for mean, covariance, count in zip(self.means, self.covariances, counts, strict=True):
@@ -172,7 +171,7 @@ def sphere(n: int, dimension: int, rng: np.random.Generator) -> Dataset:
     """
     if n < 2 or dimension < 2:
         raise InputError(
-            f"a sphere needs at least 2 points in 2 dimensions, not {n} in {dimension}."
+            f"`n` is {n} and `dimension` {dimension}; a sphere needs at least 2 of each."
         )
     points = rng.standard_normal((n, dimension))
     points /= np.linalg.norm(points, axis=1, keepdims=True)

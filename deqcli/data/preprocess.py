@@ -74,7 +74,7 @@ def fit_transform(X: NDArray[Any], name: str) -> tuple[Scaling, NDArray[np.float
     ([0.0, 0.0], 1.0)
     """
     if name not in SCHEMES:
-        raise InputError(f"preprocess is {name!r}; take one of {', '.join(SCHEMES)}.")
+        raise InputError(f"`preprocess` is {name!r}; take one of {', '.join(SCHEMES)}.")
     Z = X.astype(np.float64)
     mean = Z.mean(axis=0)
     scale = 1.0
@@ -85,7 +85,7 @@ def fit_transform(X: NDArray[Any], name: str) -> tuple[Scaling, NDArray[np.float
     elif name == "centred":
         scale = float(np.sqrt(np.vdot(Z, Z) / len(Z)))
         if scale == 0.0:
-            raise DataError("preprocess 'centred' cannot scale samples that are all the same.")
+            raise DataError("`preprocess` 'centred' cannot scale samples that are all the same.")
         Z /= scale
     return Scaling(name, mean, scale), Z
 
@@ -95,35 +95,35 @@ def _norms(Z: NDArray[np.float64]) -> NDArray[np.float64]:
     norms: NDArray[np.float64] = np.linalg.norm(Z, axis=1, keepdims=True)
     if not norms.all():
         raise DataError(
-            f"preprocess 'unit' cannot scale sample {int(np.argmin(norms))}, which equals the "
+            f"`preprocess` 'unit' cannot scale sample {int(np.argmin(norms))}, which equals the "
             "mean of the training samples; take 'centred'."
         )
     return norms
 
 
-def pick_classes(names: Sequence[str], wanted: Sequence[int | str] | None) -> list[int]:
-    """Turn wanted classes into indices of ``names``, in the order wanted.
+def pick_classes(names: Sequence[str], classes: Sequence[int | str] | None) -> list[int]:
+    """Turn classes into indices of ``names``, in the order of ``classes``; None means all.
 
-    A class is meant by its name or, where that is no name, by its number; None means all.
+    An entry that is one of ``names`` means that class, any other entry is an index.
 
     Examples
     --------
     >>> pick_classes(["airplane", "automobile", "bird"], ["bird", 0])
     [2, 0]
     """
-    if wanted is None:
+    if classes is None:
         return list(range(len(names)))
     picked = []
-    for item in wanted:
+    for item in classes:
         label = str(item)
         if label in names:
             picked.append(list(names).index(label))
         elif label.isdecimal() and int(label) < len(names):
             picked.append(int(label))
         else:
-            raise InputError(f"There is no class {label!r}; the classes are {', '.join(names)}.")
+            raise InputError(f"There is no class {label!r}; `classes` may be {', '.join(names)}.")
     if not picked or len(set(picked)) < len(picked):
-        raise InputError("The classes must be at least one and all different.")
+        raise InputError("`classes` must be at least one and all different.")
     return picked
 
 
@@ -141,14 +141,14 @@ def order(
     [[0, 2, 3], [1]]
     """
     if select not in SELECTIONS:
-        raise InputError(f"select is {select!r}; take one of {', '.join(SELECTIONS)}.")
+        raise InputError(f"`select` is {select!r}; take one of {', '.join(SELECTIONS)}.")
     rows = [np.flatnonzero(y == label) for label in classes]
     if select == "first" or rng is None:
         return rows
     return [rng.permutation(row) for row in rows]
 
 
-def balanced(n: int, available: Sequence[int], names: Sequence[str], what: str) -> list[int]:
+def balanced(n: int, available: Sequence[int], names: Sequence[str], parameter: str) -> list[int]:
     """Share ``n`` samples out over the classes; what is left over goes to the first ones.
 
     Raises
@@ -158,19 +158,20 @@ def balanced(n: int, available: Sequence[int], names: Sequence[str], what: str) 
 
     Examples
     --------
-    >>> balanced(5, [10, 10, 10], ["a", "b", "c"], "--n")
+    >>> balanced(5, [10, 10, 10], ["a", "b", "c"], "n")
     [2, 2, 1]
     """
     base, extra = divmod(n, len(available))
     counts = [base + (index < extra) for index in range(len(available))]
     if n < len(available):
         raise DataError(
-            f"{what} {n} leaves some of {len(available)} classes without a sample; raise it."
+            f"`{parameter}` is {n}, which leaves some of the {len(available)} classes without a "
+            "sample; raise it."
         )
-    if any(count > have for count, have in zip(counts, available, strict=True)):
+    if any(count > size for count, size in zip(counts, available, strict=True)):
         table = ", ".join(
-            f"{count} of class {name} ({have} there)"
-            for name, count, have in zip(names, counts, available, strict=True)
+            f"{count} of class {name} ({size} there)"
+            for name, count, size in zip(names, counts, available, strict=True)
         )
-        raise DataError(f"{what} {n} asks for more samples than there are: {table}; lower it.")
+        raise DataError(f"`{parameter}` is {n}, more samples than there are: {table}; lower it.")
     return counts

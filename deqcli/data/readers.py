@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import io
 import lzma
+import math
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deqcli.errors import DataError
+from deqcli.errors import DataError, InputError
+from deqcli.runs import memory
 
 CIFAR_RECORD = 1 + 3 * 32 * 32
+_NPZ_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ROLES = {1: "labels", 3: "images"}
 
 
@@ -36,17 +39,20 @@ class Samples:
         Index into ``classes``.
     classes : tuple of str
         All classes of the source.
+    details : mapping
+        What provenance records about the file.
     """
 
     X: NDArray[Any]
     y: NDArray[np.int64]
     classes: tuple[str, ...]
+    details: Mapping[str, object] = field(default_factory=dict)
 
 
 def unpack(data: bytes, path: Path, limit: int) -> bytes:
     """Undo ``.gz`` or ``.xz``, going by the name; at most ``limit + 1`` bytes are made.
 
-    One byte too many is enough to tell trailing bytes, and a decompression bomb stops there.
+    One byte more than ``limit`` shows that the content is too long, whatever follows.
 
     Raises
     ------
@@ -89,7 +95,7 @@ def unpack_tar(path: Path, members: Collection[str], limit: int) -> dict[str, by
     DataError
         If the archive is damaged or lacks a member.
     """
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     try:
         with tarfile.open(path, "r:gz") as archive:
             for member in archive:
@@ -97,15 +103,15 @@ def unpack_tar(path: Path, members: Collection[str], limit: int) -> dict[str, by
                 stream = archive.extractfile(member) if name in members else None
                 if stream is not None:
                     with stream:
-                        found[name] = stream.read(limit + 1)
-                if len(found) == len(members):
+                        contents[name] = stream.read(limit + 1)
+                if len(contents) == len(members):
                     break
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
         raise DataError(f"{path} is damaged: {error}.") from None
-    missing = sorted(set(members) - set(found))
+    missing = sorted(set(members) - set(contents))
     if missing:
         raise DataError(f"{path} does not hold {', '.join(missing)}.")
-    return found
+    return contents
 
 
 def read_idx(content: bytes, path: Path, ndim: int, count: int | None = None) -> NDArray[np.uint8]:
@@ -144,7 +150,7 @@ def read_idx(content: bytes, path: Path, ndim: int, count: int | None = None) ->
     shape = tuple(int(size) for size in np.frombuffer(content, ">u4", ndim, offset=4))
     if count is not None and shape[0] != count:
         raise DataError(f"{path} promises {shape[0]} samples where there must be {count}.")
-    size = int(np.prod(shape, dtype=object))
+    size = math.prod(shape)
     _check_length(len(content) - start, size, path, f"promises {'x'.join(map(str, shape))}")
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
@@ -178,7 +184,7 @@ def read_cifar(
 
 
 def read_npy(content: bytes, path: Path) -> NDArray[Any]:
-    """Parse a ``.npy`` file of numbers, as a view of ``content``.
+    """Parse a ``.npy`` file of numbers or text, as a view of ``content``.
 
     Examples
     --------
@@ -188,51 +194,76 @@ def read_npy(content: bytes, path: Path) -> NDArray[Any]:
     [[1.0, 0.0], [0.0, 1.0]]
     """
     stream = io.BytesIO(content)
+    shape, order, dtype = _read_npy_header(stream, path, len(content))
+    values: NDArray[Any] = np.frombuffer(content, dtype, offset=stream.tell())
+    return values.reshape(shape, order=order)
+
+
+def _read_npy_header(
+    stream: IO[bytes], path: Path, length: int
+) -> tuple[tuple[int, ...], Literal["C", "F"], np.dtype[Any]]:
+    """Read the header of a ``.npy`` file of ``length`` bytes, and check that it agrees."""
     try:
         version = np.lib.format.read_magic(stream)
-        header = (
+        read_header = (
             np.lib.format.read_array_header_1_0
             if version == (1, 0)
             else np.lib.format.read_array_header_2_0
         )
-        shape, fortran, dtype = header(stream)
-    except (ValueError, EOFError) as error:
+        shape, fortran, dtype = read_header(stream)
+    except Exception as error:  # hostile headers make numpy raise errors of many kinds
         raise DataError(f"{path} is not a .npy file: {error}.") from None
-    if dtype.kind not in "biuf":
-        raise DataError(f"{path} holds {dtype}, not real numbers; it is never unpickled.")
-    start, size = stream.tell(), int(np.prod(shape, dtype=object)) * dtype.itemsize
-    _check_length(len(content) - start, size, path, f"promises {'x'.join(map(str, shape))}")
-    values: NDArray[Any] = np.frombuffer(content, dtype, offset=start)
-    return values.reshape(shape, order="F" if fortran else "C")
+    if dtype.kind not in "biufcUS" or not dtype.itemsize or min(shape, default=0) < 0:
+        raise DataError(
+            f"{path} holds {dtype} of shape {shape}, not numbers or text; it is never unpickled."
+        )
+    size, promise = math.prod(shape) * dtype.itemsize, "x".join(map(str, shape))
+    _check_length(length - stream.tell(), size, path, f"promises {promise}")
+    return shape, "F" if fortran else "C", dtype
 
 
-def read_npz(content: bytes, path: Path, keys: Collection[str]) -> dict[str, NDArray[Any]]:
-    """Read the named arrays of a ``.npz`` file.
+def read_npz(
+    file: IO[bytes], path: Path, keys: Collection[str] | None = None
+) -> dict[str, NDArray[Any]]:
+    """Read the named arrays of a ``.npz`` file, or all of them.
+
+    No more is unpacked than the directory of the archive states, which must fit in memory.
 
     Raises
     ------
+    InputError
+        If the arrays do not fit in memory.
     DataError
         If the file is damaged, an array is absent, or an array holds Python objects.
     """
-    if not content.startswith(b"PK"):  # else numpy would take it for a .npy or a pickle
-        raise DataError(f"{path} is not a readable .npz file: it is no zip archive.")
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            names = archive.files
-            arrays = {key: archive[key] for key in keys if key in names}
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+        with zipfile.ZipFile(file) as archive:
+            members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+            keys = list(members) if keys is None else keys
+            missing = [key for key in keys if key not in members]
+            if missing:
+                raise DataError(
+                    f"{path} has no array {', '.join(missing)}; "
+                    f"it has {', '.join(members) or 'none'}."
+                )
+            # numpy writes no other packing, and zipfile unpacks others without a limit.
+            if any(members[key].compress_type not in _NPZ_PACKINGS for key in keys):
+                raise DataError(f"{path} is packed in a way that numpy never writes.")
+            size = sum(members[key].file_size for key in keys)
+            memory.check(size, f"Reading {path}", "give a smaller file")
+            arrays = {}
+            for key in keys:
+                length = members[key].file_size
+                with archive.open(members[key]) as stream:
+                    shape, order, dtype = _read_npy_header(stream, Path(f"{path}:{key}"), length)
+                    values = np.frombuffer(stream.read(length), dtype)
+                arrays[key] = values.reshape(shape, order=order)
+            return arrays
+    except InputError:
+        raise
+    # RuntimeError: an encrypted archive
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError) as error:
         raise DataError(f"{path} is not a readable .npz file: {error}.") from None
-    except ValueError as error:
-        raise DataError(
-            f"{path} cannot be used ({error}): arrays must hold numbers or text, since Python "
-            "objects are never unpickled."
-        ) from None
-    missing = [key for key in keys if key not in arrays]
-    if missing:
-        raise DataError(
-            f"{path} has no array {', '.join(missing)}; it has {', '.join(names) or 'none'}."
-        )
-    return arrays
 
 
 def check_labels(labels: NDArray[Any], classes: int, path: Path) -> NDArray[np.int64]:
@@ -243,6 +274,11 @@ def check_labels(labels: NDArray[Any], classes: int, path: Path) -> NDArray[np.i
     >>> check_labels(np.array([0, 9], np.uint8), 10, Path("labels"))
     array([0, 9])
     """
+    if labels.ndim != 1 or labels.dtype.kind not in "biu":
+        raise DataError(
+            f"{path} has labels of type {labels.dtype} and shape {labels.shape}; "
+            "they must be a list of whole numbers."
+        )
     if labels.size and (int(labels.max()) >= classes or int(labels.min()) < 0):
         where = int(np.flatnonzero((labels >= classes) | (labels < 0))[0])
         raise DataError(

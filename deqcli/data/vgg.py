@@ -47,22 +47,25 @@ def read_weights(path: Path) -> tuple[Weights, str]:
     DataError
         If a layer is absent or its shape does not follow from the layer before.
     """
+    keys = [f"{layer}/{kind}" for layer in LAYERS for kind in ("kernel", "bias")]
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            weights = read_npz(file, path, keys)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
-    keys = [f"{layer}/{kind}" for layer in LAYERS for kind in ("kernel", "bias")]
-    weights = read_npz(content, path, keys)
     channels = 3
     for layer in LAYERS:
         kernel, bias = weights[f"{layer}/kernel"], weights[f"{layer}/bias"]
+        if not kernel.dtype.kind == bias.dtype.kind == "f":
+            raise DataError(f"{path} has no floating-point numbers in {layer}.")
         if kernel.shape[:3] != (3, 3, channels) or kernel.shape[3:] != bias.shape:
             raise DataError(
                 f"{path} has a kernel of shape {kernel.shape} and a bias of shape {bias.shape} "
                 f"in {layer}; they must be (3, 3, {channels}, m) and (m,)."
             )
         channels = bias.size
-    return weights, hashlib.sha256(content).hexdigest()
+    return weights, sha256
 
 
 def features(pixels: NDArray[np.uint8], weights: Weights, batch: int = 256) -> NDArray[np.float16]:
@@ -124,8 +127,8 @@ def make(
     """Compute the features of one half of CIFAR-10 and write them as ``cifar10-vgg19`` has them.
 
     Writes ``features-SPLIT-f16.npy.xz``, adds ``y_SPLIT`` to ``labels.npz``, and last
-    ``features-SPLIT-f16.json``, which says what they were made from and vouches for them when
-    they are loaded.
+    ``features-SPLIT-f16.json``, which says what they were made from; by its checksums they are
+    accepted when they are loaded.
 
     Parameters
     ----------
@@ -149,16 +152,16 @@ def make(
     list of Path
         The files written.
     """
-    _torch()  # told before minutes of reading
+    _torch()  # says that it is not installed before minutes of reading
     if batch < 1 or (limit is not None and limit < 1):
-        raise InputError(f"--batch ({batch}) and --limit ({limit}) must be at least 1.")
+        raise InputError(f"`batch` ({batch}) and `limit` ({limit}) must be at least 1.")
     folder = out or root / registry.SOURCES["cifar10-vgg19"].folders[0]
     target = folder / f"features-{split}-f16.npy.xz"
     if target.exists() and not force:
-        raise DataError(f"{target} exists: add --force to replace it, or choose another --out.")
+        raise DataError(f"{target} exists: set `force` to replace it, or choose another `out`.")
     parameters, weights_sha256 = read_weights(weights)
     samples, checksums = images.read(registry.SOURCES["cifar10"], split, root)
-    labels = _merged(folder / "labels.npz", split, samples.y[:limit], force)
+    labels = _merge_labels(folder / "labels.npz", split, samples.y[:limit], force)
     values = features(samples.X[:limit], parameters, batch)
 
     make_folder(folder)
@@ -173,8 +176,8 @@ def make(
         "images": checksums,
         "weights": {weights.name: weights_sha256},
         "files": {
-            target.name: _stated(packed, content),
-            "labels.npz": _stated(labels, labels),
+            target.name: _checksums(packed, content),
+            "labels.npz": _checksums(labels, labels),
         },
         "versions": {
             "deqcli": __version__,
@@ -186,19 +189,19 @@ def make(
     return [target, folder / "labels.npz", target.with_name(f"features-{split}-f16.json")]
 
 
-def _merged(path: Path, split: Split, y: NDArray[np.int64], force: bool) -> bytes:
+def _merge_labels(path: Path, split: Split, y: NDArray[np.int64], force: bool) -> bytes:
     """``labels.npz`` with this half's labels in it and the other half's kept."""
-    key, arrays = f"y_{split}", {}
+    key = f"y_{split}"
+    arrays: dict[str, Any] = {}
     if path.exists():
         content = path.read_bytes()
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+        arrays = read_npz(io.BytesIO(content), path)
         if key in arrays and np.array_equal(arrays[key], y):
             return content  # so that a published file stays as it is
         if key in arrays and not force:
             raise DataError(
-                f"{path} has other labels for {split}: add --force to replace them, or choose "
-                "another --out."
+                f"{path} has other labels for {split}: set `force` to replace them, or choose "
+                "another `out`."
             )
     stream = io.BytesIO()
     np.savez_compressed(stream, **arrays | {key: y.astype(np.uint8)})
@@ -212,7 +215,7 @@ def _pack(values: NDArray[np.float16]) -> tuple[bytes, bytes]:
     return lzma.compress(content, preset=_XZ_PRESET), content
 
 
-def _stated(packed: bytes, content: bytes) -> dict[str, str]:
+def _checksums(packed: bytes, content: bytes) -> dict[str, str]:
     return {
         "sha256": hashlib.sha256(packed).hexdigest(),
         "content_sha256": hashlib.sha256(content).hexdigest(),

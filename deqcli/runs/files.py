@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _NO_SPACE = "no space is left on the disk; free some and run the same command again to continue"
-_READ_ONLY = "the folder cannot be written to; choose another with --out"
-_IN_THE_WAY = "a file is where a folder is needed, or the reverse; choose another --out or --name"
+_READ_ONLY = "the folder cannot be written to; choose another `out`"
+_IN_THE_WAY = "a file is where a folder is needed, or the reverse; choose another `out` or `name`"
 _REMEDIES = {
     errno.ENOSPC: _NO_SPACE,
     errno.EDQUOT: _NO_SPACE,
@@ -38,7 +38,7 @@ _REMEDIES = {
     errno.EEXIST: _IN_THE_WAY,
     errno.ENOTDIR: _IN_THE_WAY,
     errno.EISDIR: _IN_THE_WAY,
-    errno.ENAMETOOLONG: "the name is too long; give a shorter --name",
+    errno.ENAMETOOLONG: "the name is too long; give a shorter `name`",
 }
 
 # Before pandas 3.1 the default reader may miss the last digit; since then it does not, and the
@@ -49,7 +49,7 @@ _EXACT_FLOATS: dict[str, Any] = (
     else {}
 )
 
-# Dates and versions out, so that the same table gives the same bytes; None drops the entry.
+# No dates and versions, so that the same table gives the same bytes; None drops the entry.
 _FIGURE_METADATA: dict[str, dict[str, None]] = {
     ".png": {"Software": None},
     ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},

@@ -1,14 +1,14 @@
-"""One writer per result: an ``flock`` that the kernel drops when its process dies, however."""
+"""One writer per result: a file lock that the system drops when its process dies."""
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import logging
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from deqcli.errors import RunConflictError
 from deqcli.runs.files import explained
@@ -22,13 +22,13 @@ _UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 def hold(path: Path) -> Iterator[None]:
     """Hold the lock file ``path`` for the block, and remove it afterwards.
 
-    The file carries the holder's process id, only to be named in the refusal: whether the lock is
-    held is the kernel's knowledge, so a file left behind by SIGKILL locks nobody out.
+    A lock file that SIGKILL left behind is not locked and is taken over. A symbolic link in its
+    place is never followed.
 
     Raises
     ------
     RunConflictError
-        If another process holds it.
+        If another process holds the lock, or ``path`` is a symbolic link.
 
     Examples
     --------
@@ -40,52 +40,33 @@ def hold(path: Path) -> Iterator[None]:
     ['a.lock']
     []
     """
+    # A moment of waiting, because a holder that just ends removes the file that was opened here;
+    # filelock notices this and opens a new one.
+    lock = FileLock(path, timeout=0.2, poll_interval=0.02, fallback_to_soft=False)
     with explained(path):
-        descriptor = _acquire(path)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise RunConflictError(
+                f"Another process is writing {path.with_suffix('')}; wait until it ends or give "
+                "another `name`."
+            ) from None
+        except OSError as error:
+            if error.errno == errno.ELOOP:  # from O_NOFOLLOW
+                raise RunConflictError(
+                    f"{path} is a symbolic link, which is never followed; remove it or give "
+                    "another `name`."
+                ) from None
+            # Some cluster file systems are mounted without locks; the run itself works there.
+            if error.errno not in _UNSUPPORTED:
+                raise
+            logger.warning(
+                "%s: no locks on this file system; start each run only once.", path.parent
+            )
     try:
         yield
     finally:
-        # Unlinked while still held: a waiter that opened this file sees that it is gone and
-        # starts again with a new one (see _acquire).
+        # Removed before it is released: afterwards it may already be the lock of another process.
         with explained(path):
             path.unlink(missing_ok=True)
-        os.close(descriptor)
-
-
-def _acquire(path: Path) -> int:
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            _lock(descriptor, path)
-            if _is_current(descriptor, path):
-                os.ftruncate(descriptor, 0)
-                os.write(descriptor, f"{os.getpid()}\n".encode())
-                return descriptor
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
-
-
-def _lock(descriptor: int, path: Path) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.read(descriptor, 32).decode(errors="replace").strip()
-        raise RunConflictError(
-            f"Another process (pid {holder or 'unknown'}) is writing {path.with_suffix('')}; "
-            "wait until it ends or give another --name."
-        ) from None
-    except OSError as error:
-        # Some cluster file systems are mounted without locks; the run itself works there.
-        if error.errno not in _UNSUPPORTED:
-            raise
-        logger.warning("%s: no locks on this file system; start each run only once.", path.parent)
-
-
-def _is_current(descriptor: int, path: Path) -> bool:
-    """Tell whether the path still names the file that was locked."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
+        lock.release()

@@ -47,7 +47,7 @@ def check(needed: int, what: str, hint: str) -> None:
     what : str
         Subject of the sentence, such as ``"2 jobs at n = 60000"``.
     hint : str
-        The remedy, such as ``"lower --n or --jobs"``.
+        The remedy, such as ``"lower `n` or `jobs`"``.
 
     Raises
     ------

@@ -47,7 +47,7 @@ def stream(seed: int, *key: str | int) -> np.random.Generator:
     except TypeError:
         entropy = -1
     if entropy < 0:
-        raise InputError(f"--seed is {seed!r}; give an integer that is not negative.")
+        raise InputError(f"`seed` is {seed!r}; give an integer that is not negative.")
     names = [name if isinstance(name, str) else operator.index(name) for name in key]
     digest = hashlib.sha256(json.dumps(names).encode()).digest()
     words = np.frombuffer(digest, dtype="<u4").tolist()

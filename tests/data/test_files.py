@@ -1,10 +1,13 @@
 import hashlib
+import logging
+import os
 
 import numpy as np
 import pytest
 
-from deqcli.data import files
-from deqcli.errors import DataError
+from deqcli.data import files, images
+from deqcli.errors import DataError, InputError
+from deqcli.runs import memory
 
 X = np.arange(12.0).reshape(6, 2)
 
@@ -63,7 +66,13 @@ def test_images_are_flattened_and_keep_their_type(tmp_path):
         ({"X": X[:1], "y": [0]}, "fewer than two samples"),
         ({"X": np.where(X == 7, np.nan, X), "y": [0] * 6}, "sample 3, feature 1 is nan"),
         ({"X": np.where(X == 4, np.inf, X), "y": [0] * 6}, "sample 2, feature 0 is inf"),
-        ({"X": X, "y": [0, 1, np.nan, 0, 1, 1]}, "no usable label at sample 2"),
+        ({"X": X, "y": [0, 1, np.nan, 0, 1, 1]}, "the label nan at sample 2"),
+        ({"X": X, "y": [0, 1e300, 0, 0, 1, 1]}, r"label 1e\+300 at sample 1.*below 2\^53"),
+        ({"X": X, "y": [0, 1, 0, -np.inf, 1, 1]}, "the label -inf at sample 3"),
+        (
+            {"X": np.where(X == 4, 1e307, X), "y": [0] * 6},
+            r"feature 0 is 1e\+307; .* below 1e\+150",
+        ),
         ({"X": X, "y": [0, 1, 0.5, 0, 1, 1]}, "the label 0.5 at sample 2"),
         ({"X": X, "y": np.zeros(6, complex)}, "labels of type complex128"),
     ],
@@ -87,6 +96,18 @@ def test_csv_takes_y_or_label_or_the_last_column(tmp_path, text):
     samples, _ = files.read(csv(tmp_path, text))
     assert samples.X.tolist() == [[1, 2.5], [3, 4]]
     assert (samples.y.tolist(), samples.classes) == ([1, 0], ("6", "8"))
+
+
+@pytest.mark.parametrize(
+    ("header", "column"), [("a,b,digit", "digit"), ("y,a,b", "y"), ("a,label,b", "label")]
+)
+def test_the_label_column_is_recorded_and_a_guess_is_logged(tmp_path, caplog, header, column):
+    path = csv(tmp_path, f"{header}\n1,1,1\n1,1,1\n")
+    with caplog.at_level(logging.INFO, logger="deqcli"):
+        train, test = images.load(path, n_test=1, select="first", preprocess="raw")
+    assert train.details["label_column"] == test.details["label_column"] == column
+    guessed = "labels are taken from the last column 'digit'; name a column y or label to choose"
+    assert caplog.messages == [guessed] * (column == "digit")
 
 
 def test_csv_labels_may_be_text(tmp_path):
@@ -120,3 +141,15 @@ def test_hostile_csv_is_told(tmp_path, text, complaint):
 def test_an_absent_file_is_told(tmp_path):
     with pytest.raises(DataError, match=r"none\.csv cannot be read: No such file"):
         files.read(tmp_path / "none.csv")
+
+
+def test_what_is_no_file_is_told_without_waiting_for_it(tmp_path):
+    os.mkfifo(tmp_path / "own.npz")
+    with pytest.raises(DataError, match=r"own\.npz is not a file"):
+        files.read(tmp_path / "own.npz")
+
+
+def test_a_csv_that_does_not_fit_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "available_bytes", lambda: 10)
+    with pytest.raises(InputError, match=r"own\.csv: 22 B of memory needed and 10 B available"):
+        files.read(csv(tmp_path, "a,b,y\n1,2,dog\n3,4,cat\n"))

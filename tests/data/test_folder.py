@@ -35,7 +35,7 @@ def test_missing_files_are_told_with_everything_one_needs(tiny):
         source.downloads[0].sha256,
         str(path.parent),
         "DEQCLI_DATA_DIR",
-        "--data-dir",
+        "`data_dir`",
         "`deqcli data fetch mnist`",
         "mnist:test",
     ):

@@ -88,18 +88,18 @@ def test_random_selection_is_keyed_nested_and_leaves_the_test_set_alone(tiny):
 
 
 def test_random_selection_needs_a_generator(tiny):
-    for wish in ({"n": 20}, {"n_test": 10}):
+    for sizes in ({"n": 20}, {"n_test": 10}):
         with pytest.raises(InputError, match="rng"):
-            images.load("mnist", data_dir=tiny.root, **wish)
+            images.load("mnist", data_dir=tiny.root, **sizes)
 
 
-def test_wishes_that_cannot_be_met_are_told(tiny):
-    def load(name="mnist", **wish):
-        images.load(name, select="first", data_dir=tiny.root, **wish)
+def test_selections_that_cannot_be_made_are_told(tiny):
+    def load(name="mnist", **options):
+        images.load(name, select="first", data_dir=tiny.root, **options)
 
-    with pytest.raises(DataError, match=r"--train-size\) 14 asks .*7 of class 6 \(6 there\)"):
+    with pytest.raises(DataError, match=r"`n` is 14, more samples .*7 of class 6 \(6 there\)"):
         load(classes=(6, 8), n=14)
-    with pytest.raises(DataError, match="--test-size 30 asks"):
+    with pytest.raises(DataError, match="`test_size` is 30, more"):
         load(n_test=30)
     with pytest.raises(InputError, match="no class '11'"):
         load(classes=(11,))
@@ -132,8 +132,8 @@ class TestOwnFile:
         np.savez(path, X=np.arange(40.0).reshape(20, 2), y=["a", "b"] * 10)
         return path
 
-    def load(self, path, **wish):
-        return images.load(path, preprocess="raw", select="first", **wish)
+    def load(self, path, **options):
+        return images.load(path, preprocess="raw", select="first", **options)
 
     def test_whole(self, own):
         train, test = self.load(str(own))
@@ -151,7 +151,7 @@ class TestOwnFile:
     def test_zero_means_all_that_is_left(self, own):
         train, test = self.load(own, n=6, n_test=0)
         assert (train.n_samples, test.n_samples) == (6, 14)
-        with pytest.raises(InputError, match="no test half of its own: --n"):
+        with pytest.raises(InputError, match="no test half of its own: `n` or `test_size`"):
             self.load(own, n_test=0)
 
     def test_halves_never_meet(self, own):
@@ -161,7 +161,7 @@ class TestOwnFile:
     def test_nothing_left_is_told(self, own):
         with pytest.raises(DataError, match="without a sample"):
             self.load(own, n_test=20)
-        with pytest.raises(DataError, match=r"--train-size\) 12 asks .*6 of class a \(5 there\)"):
+        with pytest.raises(DataError, match=r"`n` is 12, more .*6 of class a \(5 there\)"):
             self.load(own, n=12, n_test=10)
 
 

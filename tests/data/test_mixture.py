@@ -83,16 +83,16 @@ def test_bad_mixtures(means, covariances, said):
 def test_bad_requests():
     rng = np.random.default_rng(0)
     mix = GaussianMixture.papers(30, classes=3)
-    with pytest.raises(InputError, match="n = 2 is too small for 3 classes"):
+    with pytest.raises(InputError, match="`n` is 2, too small for 3 classes"):
         mix.sample(2, rng)
     with pytest.raises(InputError, match="counts"):
         mix.sample(10, rng, counts=np.array([5, 5, 5]))
-    with pytest.raises(InputError, match="p = 8 is too small"):
+    with pytest.raises(InputError, match="`p` is 8, too small"):
         GaussianMixture.papers(8)
     with pytest.raises(InputError, match=r"\(-1, 1\)"):
         toeplitz(4, 1.0)
-    with pytest.raises(InputError, match="at least 2 points"):
+    with pytest.raises(InputError, match=r"`n` is 1 .* at least 2"):
         sphere(1, 5, rng)
-    with pytest.raises(InputError, match="2 dimensions"):
+    with pytest.raises(InputError, match=r"`dimension` 1; .* at least 2"):
         sphere(5, 1, rng)
     assert deqcli.sphere is sphere

@@ -63,7 +63,7 @@ def test_classes_by_number_name_and_order():
     assert preprocess.pick_classes(names, ["cat", 1]) == [2, 1]  # a name goes before a number
     assert preprocess.pick_classes(names, [0]) == [0]
     for wanted, complaint in (
-        ([5], "no class '5'; the classes are 3, 1, cat"),
+        ([5], "no class '5'; `classes` may be 3, 1, cat"),
         (["dog"], "no class 'dog'"),
         ([-1], "no class '-1'"),
         ([1, "1"], "all different"),
@@ -83,7 +83,9 @@ def test_balanced_shares_differ_by_at_most_one_first_classes_first(classes, extr
 
 
 def test_too_few_samples_are_told_with_the_counts():
-    with pytest.raises(DataError, match=r"n 9 asks .*5 of class a \(7 there\), 4 of class b \(3"):
+    with pytest.raises(
+        DataError, match=r"`n` is 9, more .*5 of class a \(7 there\), 4 of class b \(3"
+    ):
         preprocess.balanced(9, [7, 3], ["a", "b"], "n")
     for n in (-3, 0, 1):
         with pytest.raises(DataError, match="without a sample"):

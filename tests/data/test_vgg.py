@@ -110,7 +110,7 @@ class TestMaking:
     def test_nothing_is_replaced_unasked(self, tiny, tmp_path, weights_file):
         out = tmp_path / "out"
         first = vgg.make(tiny.root, weights_file, out=out, split="test", limit=3)
-        with pytest.raises(DataError, match="exists: add --force"):
+        with pytest.raises(DataError, match="exists: set `force`"):
             vgg.make(tiny.root, weights_file, out=out, split="test")
         before = first[0].read_bytes()
         vgg.make(tiny.root, weights_file, out=out, split="test", force=True)

@@ -53,8 +53,8 @@ def test_failure_in_the_middle_leaves_the_old_file(tmp_path, error):
     [
         ("fsync", errno.ENOSPC, "no space is left on the disk; free some"),
         ("fsync", errno.EDQUOT, "no space is left on the disk; free some"),
-        ("open", errno.EROFS, "cannot be written to; choose another with --out"),
-        ("open", errno.EACCES, "cannot be written to; choose another with --out"),
+        ("open", errno.EROFS, "cannot be written to; choose another `out`"),
+        ("open", errno.EACCES, "cannot be written to; choose another `out`"),
         ("fsync", errno.EIO, "Input/output error"),
     ],
 )
@@ -85,9 +85,9 @@ def test_a_full_disk_in_the_middle_of_a_write(tmp_path):
 
 def test_a_file_in_the_way_of_the_folder(tmp_path):
     (tmp_path / "results").write_text("")
-    with pytest.raises(RunError, match="--out"):
+    with pytest.raises(RunError, match="`out`"):
         files.make_folder(tmp_path / "results")
-    with pytest.raises(RunError, match="--out"):
+    with pytest.raises(RunError, match="`out`"):
         files.make_folder(tmp_path / "results" / "deeper")
 
 

@@ -47,11 +47,11 @@ def test_unknown_elsewhere(tmp_path):
 
 def test_what_does_not_fit_is_refused_with_both_sizes_and_the_remedy(monkeypatch):
     monkeypatch.setattr(memory, "available_bytes", lambda: 3 * GB)
-    memory.check(3 * GB, "A run", "lower --n")
-    with pytest.raises(InputError, match=r"A run: 28\.8 GB .* 3 GB available; lower --n\."):
-        memory.check(8 * 60_000**2, "A run", "lower --n")
+    memory.check(3 * GB, "A run", "lower `n`")
+    with pytest.raises(InputError, match=r"A run: 28\.8 GB .* 3 GB available; lower `n`\."):
+        memory.check(8 * 60_000**2, "A run", "lower `n`")
     monkeypatch.setattr(memory, "available_bytes", lambda: None)
-    memory.check(10**30, "A run", "lower --n")
+    memory.check(10**30, "A run", "lower `n`")
 
 
 @pytest.mark.parametrize(

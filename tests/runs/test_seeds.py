@@ -71,7 +71,7 @@ def test_numpy_integers_are_integers():
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "1", None])
 def test_bad_seed_is_named(seed):
-    with pytest.raises(InputError, match="--seed"):
+    with pytest.raises(InputError, match="`seed`"):
         stream(seed)
 
 
