@@ -17,6 +17,7 @@ import click
 
 from deqcli import study
 from deqcli._version import __version__
+from deqcli.cli.options import with_flags
 from deqcli.errors import DeqcliError, OutsidePapersRangeWarning
 
 #: Commands that are no study -> (module that defines ``command``, one line of help).
@@ -120,12 +121,24 @@ def main(ctx: click.Context, verbose: bool, quiet: bool) -> None:
     """When does a deep equilibrium model equal a shallow explicit network, and which one?"""
     ctx.obj = {"verbose": verbose, "quiet": quiet}
     level = logging.DEBUG if verbose else logging.ERROR if quiet else logging.INFO
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr, force=True)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[_Echo()], force=True)
     logging.getLogger("deqcli").setLevel(level)
 
 
+class _Echo(logging.Handler):
+    """Writes log lines to whatever standard error is now, with options in place of parameters."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _tell(self.format(record))
+
+
+def _tell(text: str) -> None:
+    ctx = click.get_current_context(silent=True)
+    click.echo(with_flags(text, ctx.command) if ctx else text, err=True)
+
+
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    click.echo(f"warning: {message}", err=True)
+    _tell(f"warning: {message}")
 
 
 def run(arguments: Sequence[str]) -> int:
