@@ -50,7 +50,7 @@ class Samples:
 
 
 def unpack(data: bytes, path: Path, limit: int) -> bytes:
-    """Undo ``.gz`` or ``.xz``, going by the name; at most ``limit + 1`` bytes are made.
+    """Undo ``.gz`` or ``.xz``, going by the name, up to ``limit + 1`` bytes.
 
     One byte more than ``limit`` shows that the content is too long, whatever follows.
 

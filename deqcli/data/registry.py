@@ -112,7 +112,7 @@ class Source:
 
 
 def names() -> tuple[str, ...]:
-    """Names that ``--data`` takes besides files.
+    """Names of the data sets that can be loaded without naming a file.
 
     Examples
     --------
