@@ -70,9 +70,8 @@ def list_(data_dir: Path | None) -> None:
 def fetch(names: tuple[str, ...], data_dir: Path | None) -> None:
     """Download what the data folder lacks.
 
-    Every file is resumed where it stopped, checked by its sha256 before it gets its name, and
-    tried at several mirrors. Files that are there and right are left alone. The paths go to
-    standard output, one a line.
+    Every file is tried at several mirrors and checked by its sha256 before it gets its name.
+    Files that are there and right are left alone. The paths go to standard output, one a line.
 
     Example: deqcli data fetch mnist
     """

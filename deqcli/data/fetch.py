@@ -10,6 +10,10 @@ import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pooch
+import requests
+from tqdm import tqdm
+
 from deqcli.data.folder import VARIABLE, data_dir, describe_missing, find, verify
 from deqcli.data.registry import Download, Source
 from deqcli.errors import DataError, RunError
@@ -66,8 +70,6 @@ def fetch(source: Source, root: str | os.PathLike[str] | None = None) -> list[Pa
 
 def _fetch_one(download: Download, target: Path) -> None:
     """Try the mirrors in turn until one gives the registered file."""
-    import pooch
-    import requests
 
     def save(url: str, output_file: str, _: object) -> None:
         _save(url, Path(output_file), download)
@@ -103,28 +105,22 @@ def _fetch_one(download: Download, target: Path) -> None:
 
 def _save(url: str, path: Path, download: Download) -> None:
     """Write what ``url`` sends to ``path``, but never more than the registered size."""
-    import requests
-    from tqdm import tqdm
-
     headers = {"Accept-Encoding": "identity"}  # a .gz must arrive as it is
+    name, size = download.filename, download.size
     with (
         requests.get(url, stream=True, timeout=_TIMEOUT, headers=headers) as response,
         path.open("wb") as file,
-        tqdm(
-            total=download.size, desc=download.filename, unit="B", unit_scale=True, disable=None
-        ) as bar,
+        tqdm(total=size, desc=name, unit="B", unit_scale=True, disable=None) as bar,
     ):
         response.raise_for_status()
         for chunk in response.iter_content(_CHUNK):
-            if file.tell() + len(chunk) > download.size:
-                raise requests.RequestException(f"it sends more than {download.size} bytes")
+            if file.tell() + len(chunk) > size:
+                raise requests.RequestException(f"it sends more than {size} bytes")
             bar.update(file.write(chunk))
 
 
 def _reason(error: Exception) -> str:
     """Say in a few words why a mirror failed."""
-    import requests
-
     match error:
         case requests.HTTPError(response=requests.Response() as response):
             return f"{response.status_code} {response.reason}"

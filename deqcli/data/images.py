@@ -172,16 +172,6 @@ class Selection:
     n_test: int | None
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Selected samples of one half, as stored, class by class and within a class in file order."""
-
-    X: NDArray[Any]
-    y: NDArray[np.int64]
-    classes: tuple[str, ...]
-    details: dict[str, object]
-
-
 class _Classes:
     """The rows of the selected classes, each class in the order in which samples are taken."""
 
@@ -196,14 +186,14 @@ class _Classes:
         """How many of each class: ``n`` in all, or for None as many as there are."""
         return list(sizes) if n is None else balanced(n, sizes, self.names, parameter)
 
-    def part(self, starts: Sequence[int], stops: Sequence[int], **details: object) -> _Part:
-        """Take from each class the rows between two positions."""
+    def part(self, starts: Sequence[int], stops: Sequence[int], **details: object) -> Samples:
+        """Take from each class the samples between two positions, in file order."""
         limits = zip(self.rows, starts, stops, strict=True)
         selected = [np.sort(rows[start:stop]) for rows, start, stop in limits]
         counts = [len(rows) for rows in selected]
         if not all(counts):
             raise DataError(f"The {details['split']} set has classes without a sample: {counts}.")
-        return _Part(
+        return Samples(
             self.samples.X[np.concatenate(selected)],
             np.repeat(np.arange(len(selected)), counts),
             self.names,
@@ -211,7 +201,7 @@ class _Classes:
         )
 
 
-def _load_named(name: str, selection: Selection, root: Path) -> list[_Part]:
+def _load_named(name: str, selection: Selection, root: Path) -> list[Samples]:
     source, split = registry.find(name)
     halves: list[tuple[Split, int | None, str]] = [(split, selection.n, "n")]
     if selection.n_test is not None:
@@ -230,7 +220,7 @@ def _load_named(name: str, selection: Selection, root: Path) -> list[_Part]:
     return parts
 
 
-def _load_file(path: Path, selection: Selection) -> list[_Part]:
+def _load_file(path: Path, selection: Selection) -> list[Samples]:
     n, n_test = selection.n, selection.n_test
     if n is None and n_test == 0:
         raise InputError(

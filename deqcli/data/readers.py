@@ -50,7 +50,7 @@ class Samples:
 
 
 def unpack(data: bytes, path: Path, limit: int) -> bytes:
-    """Undo ``.gz`` or ``.xz``, going by the name; at most ``limit + 1`` bytes are made.
+    """Undo ``.gz`` or ``.xz``, going by the name, up to ``limit + 1`` bytes.
 
     One byte more than ``limit`` shows that the content is too long, whatever follows.
 
@@ -156,9 +156,9 @@ def read_idx(content: bytes, path: Path, ndim: int, count: int | None = None) ->
 
 
 def read_cifar(
-    content: bytes, path: Path, count: int | None = None
+    content: bytes, path: Path, count: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Parse a CIFAR-10 binary batch: records of a label byte and 3072 pixels (R, G, B planes).
+    """Parse a CIFAR-10 batch: ``count`` records of a label byte and 3072 pixels (R, G, B planes).
 
     Returns
     -------
@@ -168,17 +168,11 @@ def read_cifar(
 
     Examples
     --------
-    >>> pixels, labels = read_cifar(bytes([7] + [0] * 3072), Path("batch.bin"))
+    >>> pixels, labels = read_cifar(bytes([7] + [0] * 3072), Path("batch.bin"), 1)
     >>> pixels.shape, labels
     ((1, 3072), array([7], dtype=uint8))
     """
-    records, rest = divmod(len(content), CIFAR_RECORD)
-    if count is not None:
-        _check_length(len(content), count * CIFAR_RECORD, path, f"must hold {count} records")
-    elif rest or not records:
-        raise DataError(
-            f"{path} is truncated: {len(content)} bytes are not whole records of {CIFAR_RECORD}."
-        )
+    _check_length(len(content), count * CIFAR_RECORD, path, f"must hold {count} records")
     table = np.frombuffer(content, np.uint8).reshape(-1, CIFAR_RECORD)
     return table[:, 1:], table[:, 0]
 

@@ -112,7 +112,7 @@ class Source:
 
 
 def names() -> tuple[str, ...]:
-    """Names that ``--data`` takes besides files.
+    """Names of the data sets that can be loaded without naming a file.
 
     Examples
     --------
@@ -145,27 +145,15 @@ def find(name: str) -> tuple[Source, Split]:
     return SOURCES[stem], "test" if half == "test" else "train"
 
 
-def _source(name: str, entry: Mapping[str, Any]) -> Source:
-    downloads = tuple(
-        Download(
-            item["filename"],
-            item["size"],
-            item["sha256"],
-            tuple(Piece(**piece) for piece in item["pieces"]),
-            tuple(mirror + item["filename"] for mirror in entry["mirrors"]),
-            item.get("repacked", {}),
-        )
-        for item in entry["downloads"]
-    )
-    return Source(
-        name,
-        entry["title"],
-        entry["licence"],
-        tuple(entry["folders"]),
-        entry["features"],
-        tuple(entry["classes"]),
-        downloads,
-    )
+def _source(name: str, entry: dict[str, Any]) -> Source:
+    mirrors = entry.pop("mirrors")
+    downloads = []
+    for item in entry.pop("downloads"):
+        pieces = tuple(Piece(**piece) for piece in item.pop("pieces"))
+        addresses = tuple(mirror + item["filename"] for mirror in mirrors)
+        downloads.append(Download(**item, pieces=pieces, mirrors=addresses))
+    folders, classes = tuple(entry.pop("folders")), tuple(entry.pop("classes"))
+    return Source(name, **entry, folders=folders, classes=classes, downloads=tuple(downloads))
 
 
 SOURCES: dict[str, Source] = {

@@ -66,7 +66,7 @@ def test_ones_own_file_needs_no_sizes(deqcli):
     assert json.loads(Path("results/a.json").read_text())["spec"]["test_size"] == 60
     refused = deqcli("accuracy", "--data", "mine.npz", "--train-size", "5000")
     assert refused.code == 2
-    assert "--train-size) 5000 asks for more samples" in refused.err
+    assert "5000, more samples than there are" in refused.err
 
 
 def test_the_default_is_the_preset(monkeypatch):

@@ -39,49 +39,49 @@ class Tiny:
         return path
 
 
-@pytest.fixture
-def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tiny:
+@pytest.fixture(name="tiny")
+def _tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tiny:
     """Tiny MNIST (.gz), CIFAR-10 (plain) and VGG-19 features, with a registry to match."""
     monkeypatch.delenv("DEQCLI_DATA_DIR", raising=False)
     rng = np.random.default_rng(5)
-    made = Tiny(tmp_path / "data", {}, {})
+    tiny = Tiny(tmp_path / "data", {}, {})
     for half, stem, count in (("train", "train", 60), ("test", "t10k", 20)):
         X = rng.integers(0, 256, (count, 4, 3))
         y = np.arange(count) % 10
-        made.arrays |= {f"X_{half}": X, f"y_{half}": y}
-        made.contents[f"{stem}-images-idx3-ubyte"] = idx_bytes(X)
-        made.contents[f"{stem}-labels-idx1-ubyte"] = idx_bytes(y)
+        tiny.arrays |= {f"X_{half}": X, f"y_{half}": y}
+        tiny.contents[f"{stem}-images-idx3-ubyte"] = idx_bytes(X)
+        tiny.contents[f"{stem}-labels-idx1-ubyte"] = idx_bytes(y)
     for index, name in enumerate([f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]):
         records = rng.integers(0, 256, (10, 3073), dtype=np.uint8)
         records[:, 0] = (np.arange(10) + index) % 10
-        made.contents[name] = records.tobytes()
+        tiny.contents[name] = records.tobytes()
     for half, count in (("train", 50), ("test", 10)):
         stream = io.BytesIO()
         np.save(stream, rng.standard_normal((count, 12)).astype(np.float16))
-        made.contents[f"features-{half}-f16.npy"] = stream.getvalue()
+        tiny.contents[f"features-{half}-f16.npy"] = stream.getvalue()
     stream = io.BytesIO()
     np.savez(stream, y_train=np.arange(50) % 10, y_test=np.arange(10))
-    made.contents["labels.npz"] = stream.getvalue()
+    tiny.contents["labels.npz"] = stream.getvalue()
     for name in registry.names():
-        monkeypatch.setitem(registry.SOURCES, name, _shrunk(registry.SOURCES[name], made))
-    return made
+        monkeypatch.setitem(registry.SOURCES, name, _shrunk(registry.SOURCES[name], tiny))
+    return tiny
 
 
-def _shrunk(source: registry.Source, made: Tiny) -> registry.Source:
+def _shrunk(source: registry.Source, tiny: Tiny) -> registry.Source:
     downloads = []
     for download in source.downloads:
         pieces = []
         for piece in download.pieces:
-            if piece.name in made.contents:
-                content = made.contents[piece.name]
+            if piece.name in tiny.contents:
+                content = tiny.contents[piece.name]
                 count = {"train": 60, "test": 20}[piece.split] if "idx" in piece.name else 10
                 pieces.append(_piece(piece, content, count))
                 if source.name == "mnist":
                     packed = gzip.compress(content, mtime=0)
-                    made.write(source.name, download.filename, packed)
+                    tiny.write(source.name, download.filename, packed)
                     download = _download(download, packed)
                 elif source.name != "fashion-mnist":
-                    made.write(source.name, piece.name, content)
+                    tiny.write(source.name, piece.name, content)
         downloads.append(replace(download, pieces=tuple(pieces)))
     return replace(source, downloads=tuple(downloads))
 

@@ -131,6 +131,16 @@ def test_what_is_wrong_is_said_before_a_checksum(tiny):
     assert "truncated" in folder.verify(registry.SOURCES["mnist"], tiny.root)[1].verdict
 
 
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_file_far_too_large_is_not_read(tiny, suffix):
+    (tiny.root / "mnist" / f"{IMAGES}.gz").unlink()
+    path = tiny.write("mnist", f"{IMAGES}{suffix}", b"")
+    with path.open("wb") as file:
+        file.truncate(10**12)  # a sparse file takes no room
+    with pytest.raises(DataError, match=rf"{path} has 1000000000000 bytes, too many for the 736"):
+        images.load("mnist", data_dir=tiny.root)
+
+
 def test_a_cifar_label_out_of_range_names_its_batch(tiny):
     path = tiny.root / "cifar-10" / "data_batch_3.bin"
     path.write_bytes(b"\x0b" + path.read_bytes()[1:])

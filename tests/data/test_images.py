@@ -123,6 +123,10 @@ def test_features_and_labels_must_match(tiny):
     np.savez(place, y_train=np.zeros(49, np.uint8), y_test=np.zeros(10, np.uint8))
     with pytest.raises(DataError, match=r"labels\.npz has 49 labels for the 50 samples"):
         images.load("cifar10-vgg19", data_dir=tiny.root)
+    for labels in (["cat"] * 50, np.zeros((50, 2), int), np.zeros(50)):
+        np.savez(place, y_train=labels)
+        with pytest.raises(DataError, match=r"labels\.npz has labels of type"):
+            images.load("cifar10-vgg19", data_dir=tiny.root)
 
 
 class TestOwnFile:

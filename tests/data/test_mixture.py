@@ -72,6 +72,7 @@ def test_the_sphere_is_uniform():
         (np.zeros((1, 2)), [np.array([[1.0, 2.0], [2.0, 1.0]])], "positive definite"),
         (np.zeros((1, 2)), [np.array([[1.0, 0.5], [0.2, 1.0]])], "symmetric"),
         (np.zeros((1, 4)), [np.nan], "finite"),
+        (np.zeros((1, 2)), [np.full((2, 2), np.nan)], "finite"),
         (np.full((1, 4), np.inf), [1.0], "means must be finite"),
     ],
 )

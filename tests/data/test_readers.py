@@ -54,9 +54,9 @@ def test_hostile_idx_is_told_with_its_name(idx_bytes, damage, complaint):
 @pytest.mark.parametrize(
     ("content", "count", "complaint"),
     [
-        (b"", None, "truncated"),
-        (bytes(3072), None, "truncated"),
-        (bytes(3074), None, "truncated"),
+        (b"", 1, "truncated"),
+        (bytes(3072), 1, "truncated"),
+        (bytes(3074), 1, "trailing bytes"),
         (bytes(3073), 2, r"truncated: it must hold 2 records \(6146 bytes\) but has 3073"),
         (bytes(2 * 3073 + 1), 2, "trailing bytes"),
         (bytes(3 * 3073), 2, "trailing bytes"),
