@@ -34,7 +34,8 @@ Examples:
               default="deq,matched,plain", metavar="deq,matched,plain",
               help="Networks: the DEQ; the explicit one that 'deqcli match' finds for it; one "
               "of that depth with the DEQ's own activation.")  # fmt: skip
-@click.option("--match", "matched", type=click.Choice(tuple(Kernel)), default="ck",
+@click.option("--match", "matched", default="ck",
+              type=click.Choice([kernel.value for kernel in Kernel]),
               help="Which kernel the matched network shares with the DEQ.")  # fmt: skip
 @click.option("--train", "trained", type=click.Choice(("all", "readout")), default="all",
               help="Which weights are trained. With only the readout, a wide network is its CK; "
