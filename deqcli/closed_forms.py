@@ -204,7 +204,7 @@ class Sinusoid:
     def dual(self, scale1: Array, scale2: Array, theta: Array) -> tuple[Array, Array]:
         """Return the two expectations."""
         lam = scale1 * scale2 * np.cos(theta)
-        # exp(+-lam - (q1+q2)/2)/2, the exponents as squares so that large inputs cancel nothing.
+        # exp(+-lam - (q1+q2)/2)/2; exponents that are squares lose no digits at large inputs.
         far, product = 0.5 * (scale1 - scale2) ** 2, 2 * scale1 * scale2
         rising = 0.5 * np.exp(-far - product * np.sin(theta / 2) ** 2)
         falling = 0.5 * np.exp(-far - product * np.cos(theta / 2) ** 2)

@@ -49,7 +49,7 @@ def bind(act: Activation, scale1: Array, scale2: Array) -> Dual:
     0.5 0.5
     """
     widest = max(float(np.max(scale1, initial=0.0)), float(np.max(scale2, initial=0.0)))
-    # The closed form of a bounded ramp cancels like (scale/knot)^2.
+    # The closed form of a clipped function loses digits like (scale/knot)^2.
     outermost = max(map(abs, act.kinks), default=0.0)
     if act.closed_form is not None and not widest > _CANCELS * outermost > 0:
         return _closed(act, scale1, scale2)
@@ -141,7 +141,7 @@ def _mixed(act: Activation, scale1: Array, scale2: Array) -> Dual:
 # The double integral's reach: exp(-9^2/2) is below rounding. Panels are at most 2.25 long on the
 # scale of the activation.
 _REACH, _PANEL = 9.0, 2.25
-# Standard deviations from which on panels are graded instead of being short everywhere.
+# From this standard deviation on panels grow outwards instead of being short everywhere.
 _WIDE = 5.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(14)
 _CHUNK = 2_000_000

@@ -21,7 +21,7 @@ from deqcli.errors import ConvergenceError, ExistenceError, InputError, OutsideP
 
 Array = NDArray[np.float64]
 
-# exp(-REACH^2/4) is below rounding: the square root of the density weighs Hermite functions.
+# Integrals end here, where exp(-REACH^2/4), the root of the density, is below rounding.
 REACH = 12.5
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 
@@ -198,7 +198,7 @@ def centring(act: Activation, sigma_a2: float, sigma_b2: float, tau0: float) -> 
     tau2 = low
     if sigma_a2 > 0 and excess(low) < 0:
         high = low / (1 - sigma_a2 * act.lipschitz**2)
-        # A bracket a hair wider: the bound is attained by linear activations.
+        # Linear activations attain the bound, so the bracket is a little wider.
         tau2 = brentq(excess, low, high * (1 + 1e-9), xtol=1e-15 * low, rtol=1e-15, maxiter=200)
     tau = math.sqrt(tau2)
     return Centring(tau, moments(base, tau).mean)

@@ -15,6 +15,8 @@ from deqcli.vocabulary import ACTIVATIONS, Kernel, Solver, Weights
 
 if TYPE_CHECKING:
     from deqcli.data.laws import Law
+    from deqcli.models import Model
+    from deqcli.monte_carlo import Ensemble
 
 DRAWN = ("gmm", "sphere")
 """Laws that samples can be drawn from; every other name of ``data`` is a data set or a file."""
@@ -190,3 +192,18 @@ class MonteCarloSettings(Settings):
 
     #: The fields that matter only where kernels are averages.
     MONTE_CARLO = frozenset({"realizations", "width", "weights", "solver", "tolerance"})
+
+    def ensemble(self, model: Model, kernel: Kernel) -> Ensemble:
+        """Return the random networks of a model, to be averaged over for one kernel."""
+        from deqcli.monte_carlo import Ensemble
+
+        return Ensemble(
+            model.act,
+            model.sigma_a2,
+            model.sigma_b2,
+            width=self.width,
+            weights=self.weights,
+            kernels=(kernel,),
+            solver=self.solver,
+            tolerance=self.tolerance,
+        )

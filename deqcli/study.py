@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from deqcli.data.laws import Streams
     from deqcli.quantities import Quantity
+    from deqcli.shared_settings import SeedSettings
 
     Arrays = Mapping[str, NDArray[Any]]
     Load = Callable[[str], dict[str, np.ndarray[Any, Any]]]
@@ -135,6 +137,18 @@ class Study(abc.ABC, Generic[S, P]):
 
     #: The remedy where that cannot fit.
     memory_hint: ClassVar[str] = "lower `n` or `jobs`"
+
+    def stream(self, settings: SeedSettings, *names: str | int) -> np.random.Generator:
+        """Return a random stream of the study, keyed by names."""
+        from deqcli.runs.seeds import stream
+
+        return stream(settings.seed, self.name, *names)
+
+    def data_streams(self, settings: SeedSettings, *names: str | int) -> Streams:
+        """Return the streams that samples are drawn from, from further names to a stream."""
+        from deqcli.runs.seeds import stream
+
+        return functools.partial(stream, settings.seed, "data", self.name, *names)
 
     def sentences(self, findings: Mapping[str, Any]) -> Iterable[str]:
         """Say in lines for a person what was found."""

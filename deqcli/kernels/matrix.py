@@ -129,8 +129,6 @@ class KernelMatrix:
             self._fill([out], start, stop, (combination,))
             yield slice(start, stop), out
 
-    # -----------------------------------------------------------------------------------------
-
     def _fill(
         self, outs: list[Array], start: int, stop: int, combinations: tuple[Combination, ...]
     ) -> None:
@@ -278,7 +276,7 @@ class KernelMatrix:
 
 def _outside(cosine: Array, table: PairTable) -> NDArray[np.bool_] | None:
     """Return which entries the table does not cover, or None."""
-    # Rounding may push a cosine past an end that is itself parallel; that is not outside.
+    # A cosine that rounding pushed past +-1 is not outside of a table that reaches there.
     low = -np.inf if table.omegas.low <= -np.pi / 2 else np.sin(table.omegas.low)
     high = np.inf if table.omegas.high >= np.pi / 2 else np.sin(table.omegas.high)
     if cosine.min() >= low and cosine.max() <= high:

@@ -97,7 +97,7 @@ class ImplicitPairs:
             if np.all(np.abs(gap) <= 4e-16 * np.abs(v)):
                 break
             slope = np.divide(gap - last_gap, v - last, out=np.ones_like(v), where=v != last)
-            # The slope lies within 1 +- sigma_a L; outside is rounding.
+            # But for rounding the slope lies within 1 +- sigma_a L.
             slope = np.clip(slope, 1 - np.sqrt(self.sigma_a2) * self.act.lipschitz, 2.0)
             new = np.where(np.abs(gap) <= 4e-16 * np.abs(v), v, v - gap / np.maximum(slope, 1e-3))
             if np.all(np.abs(new - v) <= 2e-16 * np.abs(v)):
@@ -229,7 +229,7 @@ def _close_pairs(
 ) -> tuple[Array, NDArray[np.bool_]]:
     r"""Return :math:`\|x \mp x'\|^2` and which pairs are nearly equal (nearly opposite)."""
     half = np.sin(angle / 2) if sign > 0 else np.cos(angle / 2)
-    # At an exact right end cos(pi/2) leaves 6e-17, harmless after squaring.
+    # For opposite inputs cos(pi/2) is 6e-17 and not 0, which is harmless when squared.
     gap2 = (norm1 - norm2) ** 2 + 4 * norm1 * norm2 * half**2
     size = np.maximum(norm1, norm2)
     return gap2, (gap2 <= (_CLOSE * size) ** 2) & (size > 0)

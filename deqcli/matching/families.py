@@ -27,11 +27,11 @@ from scipy.special import erf, erfc, gammainc
 from deqcli.activations import Activation, activation
 from deqcli.vocabulary import Kernel
 
-#: Families in the order in which people meet them in the papers; cubic goes beyond.
+#: The papers' families in the papers' order, and the cubic one, which is ours.
 FAMILIES = ("htanh", "lrelu", "quadratic", "cubic")
 #: How many numbers a layer has.
 SIZES = {"htanh": 2, "lrelu": 2, "quadratic": 2, "cubic": 3}
-#: What people call them.
+#: How the papers write them.
 TITLES = {"htanh": "H-Tanh", "lrelu": "L-ReLU", "quadratic": "quadratic", "cubic": "cubic"}
 
 _C = 1 - 2 / math.pi

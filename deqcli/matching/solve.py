@@ -80,7 +80,7 @@ def _htanh(target: Target) -> tuple[str, Layers]:
     cut = narrow
     if htanh_excess(narrow, twin) > R:
         cut = brentq(lambda h: htanh_excess(h, twin) - R, narrow, 9.0, xtol=1e-15, rtol=1e-15)
-    # The gain enters squared and linearly; by least squares where R is out of reach.
+    # All scalars are proportional to the gain's square: by least squares if R is out of reach.
     unit = np.array(network_scalars("htanh", [(1.0, cut * tau0)], tau0, twin))[:4]
     row, goal = unit / target.denominators[:4], target.values[:4] / target.denominators[:4]
     return "htanh", [[math.sqrt(float(row @ goal / (row @ row))), cut * tau0]]
@@ -209,7 +209,7 @@ def _minimise(
     r = np.asarray(residuals(z.T)).T
     cost = np.sum(r**2, axis=1)
     for _ in range(100):
-        # Complex steps: derivatives without subtraction.
+        # Derivatives by complex steps, which subtract nothing and so lose no digits.
         columns = [np.imag(residuals((z + 1j * step * e).T)).T / step for e in eye]
         J = np.stack(columns, axis=2)
         H = np.einsum("bij,bik->bjk", J, J)

@@ -134,7 +134,7 @@ def match_sphere(
     target = _named(t)
     achieved = _named(sphere_scalars(acts, dimension, kernel=kernel.explicit))
     residuals = {key: (achieved[key] - target[key]) / scale for key in target}
-    # The constant counts n times in the spectrum, and is of the order 1/d for odd activations.
+    # 11^T has the eigenvalue n, and alpha is of the order 1/d for odd activations.
     residuals["alpha"] *= dimension
     return SphereMatch(
         feasible=max(map(abs, residuals.values())) <= TOLERANCE,

@@ -180,14 +180,13 @@ class Accuracy(Study[AccuracySettings, Prepared]):
     def prepare(self, settings: AccuracySettings) -> Prepared:
         import numpy as np
 
-        from deqcli.runs.seeds import stream
         from deqcli.training.loop import check_batch
         from deqcli.training.trio import trio
 
         # Samples depend on the seed and on no trial.
-        streams = partial(stream, settings.seed, "data", self.name)
-        law = settings.law(settings.p)
-        data, test = law.load_halves(streams, settings.n, settings.test_size)
+        data, test = settings.law(settings.p).load_halves(
+            self.data_streams(settings), settings.n, settings.test_size
+        )
         check_batch(settings.batch, data.n_samples)
         tau0 = float(np.sqrt(np.mean(np.sum(data.X**2, axis=1))))
         nets = trio(settings.act, settings.sigma_a2, settings.sigma_b2, tau0, settings.match)
@@ -223,7 +222,6 @@ class Accuracy(Study[AccuracySettings, Prepared]):
         """Train one network; or, if a kernel is named, find the limit of its kind."""
         import numpy as np
 
-        from deqcli.runs.seeds import stream
         from deqcli.training import Settings, train
 
         settings, data, test = prepared.settings, prepared.data, prepared.test
@@ -245,9 +243,7 @@ class Accuracy(Study[AccuracySettings, Prepared]):
             momentum=settings.momentum,
             train=settings.train,
         )
-        history = train(
-            network, data, test, training, stream(settings.seed, self.name, "order", trial)
-        )
+        history = train(network, data, test, training, self.stream(settings, "order", trial))
         epochs = len(history.status)
         return history.arrays() | {
             "failure": np.array(history.failure),
@@ -260,11 +256,9 @@ class Accuracy(Study[AccuracySettings, Prepared]):
         self, settings: AccuracySettings, network: Network, net: Net, width: int, trial: int
     ) -> list[np.random.Generator]:
         """Return a stream for each parameter; only the inner ones know the network's name."""
-        from deqcli.runs.seeds import stream
-
         inner = [(net.value, number) for number in range(len(network.parameters) - 2)]
         names: list[tuple[str | int, ...]] = [("input",), *inner, ("readout",)]
-        return [stream(settings.seed, self.name, "weights", width, trial, *name) for name in names]
+        return [self.stream(settings, "weights", width, trial, *name) for name in names]
 
     def assemble(self, prepared: Prepared, load: Load) -> Assembled:
         """Make the table, one row an epoch, and the gaps at each width.

@@ -134,12 +134,11 @@ class ErrorVsN(Study[ErrorSettings, ErrorSettings]):
         import numpy as np
 
         from deqcli.models import deq_model
-        from deqcli.runs.seeds import stream
         from deqcli.spectra import operator_distance, operator_norm
 
         settings = prepared
         # The stream does not know the activation: all of them see the same samples.
-        streams = partial(stream, settings.seed, "data", self.name, n, trial)
+        streams = self.data_streams(settings, n, trial)
         inputs = settings.law(settings.dimension(n)).load(streams, n)
         measured = []
         for act in settings.act:
@@ -159,20 +158,10 @@ class ErrorVsN(Study[ErrorSettings, ErrorSettings]):
     ) -> NDArray[np.float64]:
         if settings.estimator == Estimator.EXACT:
             return model.kernel(settings.kernel)[0]
-        from deqcli.monte_carlo import Ensemble, accumulate
-        from deqcli.runs.seeds import stream
+        from deqcli.monte_carlo import accumulate
 
-        ensemble = Ensemble(
-            model.act,
-            model.sigma_a2,
-            model.sigma_b2,
-            width=settings.width,
-            weights=settings.weights,
-            kernels=(settings.kernel,),
-            solver=settings.solver,
-            tolerance=settings.tolerance,
-        )
-        streams = partial(stream, settings.seed, self.name, n, trial, "realization")
+        ensemble = settings.ensemble(model, settings.kernel)
+        streams = partial(self.stream, settings, n, trial, "realization")
         total = accumulate(model.X, ensemble, range(settings.realizations), streams)
         lost = settings.realizations - total.converged
         if lost:

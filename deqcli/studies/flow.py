@@ -131,12 +131,11 @@ class Flow(Study[FlowSettings, Prepared]):
 
     def prepare(self, settings: FlowSettings) -> Prepared:
         from deqcli.flow.state import Samples
-        from deqcli.runs.seeds import stream
 
         law = settings.law(settings.p)
         trials = []
         for trial in range(settings.trials):
-            streams = partial(stream, settings.seed, "data", self.name, trial)
+            streams = self.data_streams(settings, trial)
             halves = law.load_halves(streams, settings.n, settings.test_size)
             (X, y), (X_test, y_test) = (_unit(data, settings.data == "sphere") for data in halves)
             trials.append(Samples(X, y, X_test, y_test))
@@ -164,13 +163,12 @@ class Flow(Study[FlowSettings, Prepared]):
 
         from deqcli.flow.network import draw_network
         from deqcli.flow.training import Settings, train
-        from deqcli.runs.seeds import stream
 
         settings, samples = prepared.settings, prepared.samples[trial]
         network = draw_network(
             samples.X.shape[1],
             width,
-            stream(settings.seed, self.name, "network", width, trial),
+            self.stream(settings, "network", width, trial),
             gamma0=settings.gamma0,
             init=settings.init,
             injection=settings.injection,

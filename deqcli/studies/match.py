@@ -117,14 +117,12 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         from deqcli.errors import silence_range_warning
         from deqcli.matching import match, match_sphere, plain_network
         from deqcli.models import deq_model
-        from deqcli.runs.seeds import stream
 
         deq = settings.act, settings.sigma_a2, settings.sigma_b2
         layers = settings.layers if settings.layers == "auto" else int(settings.layers)
         model, tau0 = None, settings.tau0
         if tau0 is None:
-            streams = partial(stream, settings.seed, "data", self.name)
-            inputs = settings.law(settings.p).load(streams, settings.n)
+            inputs = settings.law(settings.p).load(self.data_streams(settings), settings.n)
             model = deq_model(inputs, *deq)
             if inputs.statistics is not None:
                 tau0 = inputs.statistics.tau0

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from deqcli.equivalents import Equivalent
     from deqcli.models import Model
-    from deqcli.monte_carlo import Ensemble
     from deqcli.study import Arrays, Load
 
 # A chunk is what a kill can cost; large kernels make fewer and larger parts to spare the disk.
@@ -86,10 +85,8 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
 
     def prepare(self, settings: SpectrumSettings) -> Prepared:
         from deqcli.models import deq_model
-        from deqcli.runs.seeds import stream
 
-        streams = partial(stream, settings.seed, "data", self.name)
-        inputs = settings.law(settings.p).load(streams, settings.n)
+        inputs = settings.law(settings.p).load(self.data_streams(settings), settings.n)
         model = deq_model(inputs, settings.act, settings.sigma_a2, settings.sigma_b2)
         return Prepared(settings, model, model.equivalent(settings.kernel))
 
@@ -109,7 +106,6 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
 
     def compute(self, prepared: Prepared, kind: str, start: int = 0, stop: int = 0) -> Arrays:
         from deqcli.monte_carlo import accumulate
-        from deqcli.runs.seeds import stream
         from deqcli.spectra import eigenvalues
 
         settings, model = prepared.settings, prepared.model
@@ -120,9 +116,9 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
             return {"eigenvalues": eigenvalues(kernel), "kernel": kernel}
         total = accumulate(
             model.X,
-            _ensemble(settings, model),
+            settings.ensemble(model, settings.kernel),
             range(start, stop),
-            partial(stream, settings.seed, self.name, "realization"),
+            partial(self.stream, settings, "realization"),
         )
         solves = [
             [solve for solve in (record.forward, record.adjoint) if solve is not None]
@@ -235,21 +231,6 @@ def _chunks(settings: SpectrumSettings) -> list[tuple[int, int]]:
 
 def _chunk_key(start: int, stop: int) -> str:
     return f"realizations {start:05d}-{stop:05d}"
-
-
-def _ensemble(settings: SpectrumSettings, model: Model) -> Ensemble:
-    from deqcli.monte_carlo import Ensemble
-
-    return Ensemble(
-        model.act,
-        model.sigma_a2,
-        model.sigma_b2,
-        width=settings.width,
-        weights=settings.weights,
-        kernels=(settings.kernel,),
-        solver=settings.solver,
-        tolerance=settings.tolerance,
-    )
 
 
 def _average(settings: SpectrumSettings, load: Load) -> tuple[NDArray[np.float64], dict[str, Any]]:
