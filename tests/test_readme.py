@@ -106,6 +106,8 @@ def test_verdicts_are_those_of_the_summary():
 @pytest.mark.slow
 def test_first_command_from_nothing(tmp_path):
     """Install into a fresh environment from a copy of the tree and draw the README's figure."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("what to copy is what git lists, and this is no checkout")
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
     )
