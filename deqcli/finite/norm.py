@@ -35,8 +35,8 @@ def leading_triplet(matrix: Array, residual: float = 1e-10) -> tuple[float, Arra
     Examples
     --------
     >>> norm, left, right = leading_triplet(np.diag([1.0, -3.0]))
-    >>> norm, (left * right).tolist()
-    (3.0, [0.0, -1.0])
+    >>> norm, float(left @ right)
+    (3.0, -1.0)
     """
     m = len(matrix)
     if m <= _DENSE:

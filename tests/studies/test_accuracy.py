@@ -182,7 +182,7 @@ def test_bad_specs(changes, error, words):
 
 
 def test_refused_before_any_point_runs():
-    with pytest.raises(InputError, match="--batch 500"):
+    with pytest.raises(InputError, match="`batch` is 500"):
         accuracy.task(make_spec(settings=Settings(batch=500)))
 
 
