@@ -122,7 +122,7 @@ def test_interrupted_and_resumed(whole, tmp_path, monkeypatch):
 
 def test_a_stopped_training_is_a_row_with_a_status(tmp_path):
     spec = make_spec(limit=False, widths=(16,), trials=1, nets=("matched",), act="softplus",
-                     settings=Settings(epochs=3, batch=50, rate=1e5))  # fmt: skip
+                     settings=Settings(epochs=3, batch=50, learning_rate=1e5))  # fmt: skip
     assert run(tmp_path, spec).status == "done"
     table = files.read_csv(tmp_path / "a.csv")
     assert table["status"].iloc[-1].startswith("stopped: loss not finite")
@@ -182,7 +182,7 @@ def test_bad_specs(changes, error, words):
 
 
 def test_refused_before_any_point_runs():
-    with pytest.raises(InputError, match="--batch 500"):
+    with pytest.raises(InputError, match="`batch` is 500"):
         accuracy.task(make_spec(settings=Settings(batch=500)))
 
 

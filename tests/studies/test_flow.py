@@ -299,8 +299,8 @@ def test_of_named_data_two_classes_with_a_test_half(monkeypatch, name, classes, 
         ({"test_size": 1, "data": "sphere"}, "--test-size"),
         ({"n": 1}, "--n must be at least 2, not 1"),
         ({"trials": 0}, "--trials must be at least 1, not 0"),
-        ({"gamma0": 1.5}, "--gamma0"),
-        ({"init": "ones"}, "--init"),
+        ({"gamma0": 1.5}, "`gamma0`"),
+        ({"init": "ones"}, "`init`"),
     ],
 )
 def test_bad_settings(changes, option):
