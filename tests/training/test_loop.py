@@ -7,7 +7,8 @@ from deqcli.activations import activation
 from deqcli.data.dataset import Dataset
 from deqcli.data.mixture import GaussianMixture
 from deqcli.errors import DataError, InputError
-from deqcli.training import EquilibriumNetwork, ExplicitNetwork, Settings, train
+from deqcli.shared_settings import TrainingSettings
+from deqcli.training import EquilibriumNetwork, ExplicitNetwork, train
 from deqcli.training.trio import trio
 from deqcli.vocabulary import Net
 
@@ -22,7 +23,7 @@ def drawn(network, seed=0):
 
 
 def run(network, data=DATA, test=TEST, **settings):
-    return train(drawn(network), data, test, Settings(**settings), np.random.default_rng(2))
+    return train(drawn(network), data, test, TrainingSettings(**settings), np.random.default_rng(2))
 
 
 @pytest.mark.parametrize("act", ["relu", "tanh"])
@@ -45,7 +46,7 @@ def test_every_network_learns(net, act):
 def test_the_readout_alone(net):
     network = drawn(trio("relu", 0.2, 0.8).network(net, 64, 60, 3))
     before = [parameter.weight.copy() for parameter in network.parameters]
-    settings = Settings(epochs=4, batch=32, train="readout")
+    settings = TrainingSettings(epochs=4, batch=32, train="readout")
     history = train(network, DATA, TEST, settings, np.random.default_rng(2))
     assert history.test_accuracy[-1] > 0.9
     changed = [(p.weight != old).any() for p, old in zip(network.parameters, before, strict=True)]
@@ -59,7 +60,7 @@ def test_the_readout_alone_is_softmax_regression(net):
     network.forward(DATA.X.astype(np.float32))
     features, readout = network.features.astype(float), network.parameters[-1]
     weight, velocity = readout.weight.astype(float), 0.0
-    settings = Settings(epochs=2, batch=64, learning_rate=0.5, train="readout")
+    settings = TrainingSettings(epochs=2, batch=64, learning_rate=0.5, train="readout")
     rng = np.random.default_rng(7)
     for _ in range(settings.epochs):
         order = rng.permutation(DATA.n_samples)
@@ -109,7 +110,7 @@ def test_a_solve_that_fails_stops_with_a_status():
         network,
         DATA,
         TEST,
-        Settings(epochs=3, learning_rate=3e3, batch=30),
+        TrainingSettings(epochs=3, learning_rate=3e3, batch=30),
         np.random.default_rng(0),
     )
     assert history.status[-1].startswith("stopped: ")
