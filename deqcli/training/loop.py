@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from deqcli.data.dataset import Dataset
 from deqcli.errors import DataError, InputError
-from deqcli.training.base import Network, Progress, cross_entropy
-from deqcli.training.readout import Readout
+from deqcli.training.base import Network, Progress, Readout, cross_entropy
 
 Array = NDArray[Any]
 
