@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deqcli.errors import InputError
 from deqcli.settings import Settings, setting
 from deqcli.vocabulary import ACTIVATIONS, Kernel, Solver, Weights
 
@@ -91,9 +92,15 @@ class SourceSettings(SeedSettings):
 
     def law(self, p: int | None = None) -> Law:
         """Return the law of the samples; drawn ones have ``p`` dimensions."""
-        from deqcli.data.laws import law_of
+        from deqcli.data.laws import Mixture, RealData, Sphere
 
-        return law_of(self, p)
+        if self.data == "gmm":
+            return Mixture(p or 0, self.classes, self.mean_norm, self.covariance)
+        if self.data == "sphere":
+            return Sphere(p or 0, self.classes)
+        if p is not None:
+            raise InputError(f"`p` is {p}; the data {self.data!r} has its own dimension.")
+        return RealData(self.data, self.classes, self.select, self.preprocess, self.data_dir)
 
     def check(self) -> None:
         """See :meth:`Settings.check`."""
