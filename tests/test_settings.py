@@ -288,7 +288,7 @@ def parsed(name: str, words: list[str]) -> Settings:
     """Return the settings that the command line makes of its words."""
     study = studies.get(name)
     known = {option.name for option in options(study.settings)}
-    params = StudyCommand(study).make_context(name, words).params
+    params = StudyCommand(study).make_context(name, list(words)).params
     return study.settings(**{key: value for key, value in params.items() if key in known})
 
 
