@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from deqcli.reproduction.quantities import QUANTITIES
 
 from deqcli import presets
 from deqcli.errors import InputError
-from deqcli.reproduction.quantities import QUANTITIES
 from deqcli.reproduction.running import _missing_data, read
 
 ROOT = Path(__file__).parents[1]

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from deqcli.reproduction.quantities import QUANTITIES
+from deqcli.studies.errata_claims import CLAIMS
 from PIL import Image
 
 from deqcli import presets
 from deqcli.errors import InputError
 from deqcli.report.page import _KINDS, build, collect
 from deqcli.reproduction import summary
-from deqcli.reproduction.quantities import QUANTITIES
 from deqcli.studies.errata import ERRATA
-from deqcli.studies.errata_claims import CLAIMS
 
 PRESENT = ("iclr/figure-1-left", "icml/error-vs-n", "errata/printed-forms")
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from deqcli.reproduction.quantities import QUANTITIES
+from deqcli.reproduction.verdicts import RULE, Claim, Measured, Printed, Quantity, verdict
 
 from deqcli import presets
 from deqcli.errors import InputError, RunConflictError, RunError
 from deqcli.reproduction import running, summary
-from deqcli.reproduction.quantities import QUANTITIES
-from deqcli.reproduction.verdicts import RULE, Claim, Measured, Printed, Quantity, verdict
 
 
 def judge(paper, value, spread=None, cut=()):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from deqcli.reproduction.quantities import QUANTITIES
+from deqcli.reproduction.verdicts import Run, verdict
 
 from deqcli.errors import InputError
 from deqcli.reproduction import measures
-from deqcli.reproduction.quantities import QUANTITIES
-from deqcli.reproduction.verdicts import Run, verdict
 
 
 def test_slopes_and_their_spread_are_those_of_the_trials():

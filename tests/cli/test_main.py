@@ -58,9 +58,10 @@ def test_unknown_command_suggests(deqcli):
 
 
 def test_listing_agrees_with_the_registry(deqcli):
+    from deqcli.presets import names
+
     from deqcli.activations import REGISTRY
     from deqcli.cli.listing import ACTIVATIONS
-    from deqcli.presets import names
 
     assert sorted(ACTIVATIONS) == sorted(REGISTRY)
     shown = deqcli("list", "activations").out

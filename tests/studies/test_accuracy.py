@@ -4,10 +4,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from deqcli.runs.task import execute
 
 from deqcli.errors import ExistenceError, InputError
 from deqcli.runs import files
-from deqcli.runs.task import execute
 from deqcli.studies import accuracy, inputs
 from deqcli.training import Settings
 from deqcli.training.trio import trio

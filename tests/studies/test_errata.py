@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 import pytest
+from deqcli.runs.task import execute
+from deqcli.studies.errata_claims import CLAIMS
 
 from deqcli.errors import InputError
 from deqcli.kernels.implicit import implicit_kernels
-from deqcli.runs.task import execute
 from deqcli.scalars import explicit_scalars, implicit_scalars, sphere_scalars
 from deqcli.studies import errata, misprints
-from deqcli.studies.errata_claims import CLAIMS
 
 SPEC = {"sizes": [64, 128], "trials": 1, "seed": 0}
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from deqcli.runs.task import execute
 
 import deqcli
 from deqcli.errors import DataError, InputError
 from deqcli.flow.promises import promises
 from deqcli.flow.training import Settings, checkpoints
 from deqcli.runs.files import read_csv
-from deqcli.runs.task import execute
 from deqcli.studies import flow, inputs
 
 DATA = {

@@ -4,8 +4,8 @@ import pytest
 from deqcli.activations import activation
 from deqcli.errors import ExistenceError, InputError
 from deqcli.finite.norm import MARGIN, Guard
-from deqcli.training import EquilibriumNetwork
 from deqcli.training.base import cross_entropy
+from deqcli.training.equilibrium import EquilibriumNetwork
 
 
 def drawn(**changes):
