@@ -321,11 +321,15 @@ class Settings:
         """Return the words of a command line that sets the same, without what is default."""
         words = []
         unused = set(self.unused())
-        default = type(self)()
         for option in options(type(self)):
             value = getattr(self, option.name)
             plain = option.rule.identity and option.name not in unused and value is not None
-            if not plain or value == getattr(default, option.name):
+            # What is derived depends on the other settings: the default of n is 800 for drawn
+            # samples and all for real data.
+            default = option.default
+            if default is None and option.rule.derive:
+                default = option.rule.derive(self)
+            if not plain or value == default:
                 continue
             if option.kind is bool:
                 words += [option.flag] if value else []

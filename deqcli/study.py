@@ -195,7 +195,14 @@ class Study(abc.ABC, Generic[S, P]):
         words = ["deqcli", self.name, *settings.arguments()]
         words += ["--name", name] if name else []
         words += ["--out", str(out)] if out is not None and out != DEFAULT_OUT else []
-        return shlex.join(words).replace(str(Path.home()), "~")
+        # A path in the user's own folder names a person. The shell expands ~ only outside quotes.
+        home = Path.home()
+        return " ".join(
+            f"~/{shlex.quote(str(Path(word).relative_to(home)))}"
+            if Path(word).is_relative_to(home) and home != home.parent
+            else shlex.quote(word)
+            for word in words
+        )
 
 
 #: Where results go unless told otherwise.
