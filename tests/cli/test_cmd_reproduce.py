@@ -214,6 +214,12 @@ def test_folder_that_cannot_be_made(deqcli, three):
     assert "--out is file/results, which cannot be made (Not a directory); choose" in done.err
 
 
+@pytest.fixture
+def no_data_folder(monkeypatch):
+    """The folder of data is no part of a command; the environment may name one."""
+    monkeypatch.delenv("DEQCLI_DATA_DIR", raising=False)
+
+
 def parsed(line: str):
     """Return the study, the settings and the rest that a printed command stands for."""
     program, name, *words = shlex.split(line)
@@ -225,7 +231,7 @@ def parsed(line: str):
 
 
 @pytest.mark.parametrize("size", ["quick", "standard", "paper"])
-def test_dry_run_prints_commands_that_parse_to_the_presets(deqcli, size):
+def test_dry_run_prints_commands_that_parse_to_the_presets(deqcli, no_data_folder, size):
     flags = [] if size == "standard" else [f"--{size}"]
     done = deqcli("reproduce", "all", *flags, "--dry-run")
     assert done.code == 0
@@ -249,7 +255,7 @@ def test_dry_run_prints_commands_that_parse_to_the_presets(deqcli, size):
         ("accuracy", {"data": "gmm", "p": 1000}),
     ],
 )
-def test_command_of_settings_parses_to_the_same(name, options):
+def test_command_of_settings_parses_to_the_same(no_data_folder, name, options):
     chosen = study.get(name)
     settings = chosen.settings(**options)
     assert parsed(chosen.command_line(settings))[1] == settings
