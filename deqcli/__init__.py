@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from deqcli.data.mixture import sphere as sphere
     from deqcli.equivalents import Equivalent as Equivalent
     from deqcli.equivalents import equivalent as equivalent
-    from deqcli.kernels.explicit import explicit_kernels as explicit_kernels
-    from deqcli.kernels.implicit import implicit_kernels as implicit_kernels
+    from deqcli.kernels.exact import explicit_kernels as explicit_kernels
+    from deqcli.kernels.exact import implicit_kernels as implicit_kernels
     from deqcli.matching import match as match
     from deqcli.runs.execute import run as run
     from deqcli.scalars import explicit_scalars as explicit_scalars
@@ -34,8 +34,7 @@ _HOME = {
     "deqcli.activations": ("Activation", "activation"),
     "deqcli.data.mixture": ("GaussianMixture", "sphere"),
     "deqcli.equivalents": ("Equivalent", "equivalent"),
-    "deqcli.kernels.explicit": ("explicit_kernels",),
-    "deqcli.kernels.implicit": ("implicit_kernels",),
+    "deqcli.kernels.exact": ("explicit_kernels", "implicit_kernels"),
     "deqcli.matching": ("match",),
     "deqcli.runs.execute": ("run",),
     "deqcli.scalars": ("explicit_scalars", "implicit_scalars", "sphere_scalars"),

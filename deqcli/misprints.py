@@ -21,7 +21,7 @@ from deqcli.data.mixture import GaussianMixture
 from deqcli.equivalents import equivalent
 from deqcli.errors import ConvergenceError
 from deqcli.gaussian import moments
-from deqcli.kernels.explicit import explicit_kernels
+from deqcli.kernels.exact import explicit_kernels
 from deqcli.matching import match
 from deqcli.models import Model, deq_model
 from deqcli.monte_carlo import Ensemble, accumulate

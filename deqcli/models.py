@@ -11,7 +11,7 @@ from deqcli.activations import Activation, activation
 from deqcli.data.laws import Inputs
 from deqcli.equivalents import Equivalent, equivalent
 from deqcli.errors import silence_range_warning
-from deqcli.kernels.implicit import implicit_kernels
+from deqcli.kernels.exact import implicit_kernels
 from deqcli.scalars import ImplicitScalars, SphereScalars, implicit_scalars, sphere_scalars
 from deqcli.vocabulary import Kernel
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from deqcli.activations import Activation, activation
 from deqcli.errors import OutsidePapersRangeWarning
-from deqcli.kernels.implicit import implicit_kernels
+from deqcli.kernels.exact import implicit_kernels
 from deqcli.scalars import implicit_scalars
 from deqcli.vocabulary import Kernel
 

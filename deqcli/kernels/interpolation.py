@@ -59,36 +59,17 @@ def _resolved(coefficients: Array, axis: int) -> bool:
     return bool(tail.max() <= TOLERANCE * size.max())
 
 
-@dataclass(frozen=True)
-class NormSeries:
-    """Functions of one norm (the kernels' diagonals) as Chebyshev series.
-
-    Attributes
-    ----------
-    interval : Interval
-        The norms covered.
-    coefficients : ndarray of shape (degree + 1, 2)
-        One column for the CK, one for the NTK.
-    """
-
-    interval: Interval
-    coefficients: Array
-
-    def __call__(self, norm: Array) -> PairValues:
-        """Return the CK and the NTK of each norm."""
-        basis = chebvander(self.interval.unit(norm), len(self.coefficients) - 1)
-        return PairValues(*(basis @ self.coefficients).T)
-
-    @staticmethod
-    def fit(pairs: PairKernel, interval: Interval) -> NormSeries | None:
-        """Interpolate the diagonal, or return None where no admissible degree resolves it."""
-        for count in _sizes(9, _MAX_NORM_DEGREE * 2, interval):
-            nodes = interval.nodes(count)
-            values = np.stack(pairs(nodes, nodes, np.zeros_like(nodes)), axis=1)
-            coefficients = _transform(count) @ values
-            if count == 1 or all(_resolved(column[:, None], 0) for column in coefficients.T):
-                return NormSeries(interval, coefficients)
-        return None
+def fit_diagonals(pairs: PairKernel, interval: Interval) -> Callable[[Array], PairValues] | None:
+    """Interpolate the kernels' diagonals in the norm; None where no admissible degree does it."""
+    for count in _sizes(9, _MAX_NORM_DEGREE * 2, interval):
+        nodes = interval.nodes(count)
+        values = np.stack(pairs(nodes, nodes, np.zeros_like(nodes)), axis=1)
+        series = _transform(count) @ values
+        if count == 1 or all(_resolved(column, 0) for column in series.T):
+            return lambda norm: PairValues(
+                *(chebvander(interval.unit(norm), len(series) - 1) @ series).T
+            )
+    return None
 
 
 def _sizes(start: int, largest: int, interval: Interval) -> list[int]:

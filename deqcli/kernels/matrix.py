@@ -9,7 +9,7 @@ result plus a few tiles.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from deqcli.errors import DataError
-from deqcli.kernels.interpolation import Interval, NormSeries, PairTable
+from deqcli.kernels.interpolation import Interval, PairTable, fit_diagonals
 from deqcli.kernels.pairs import PairKernel, PairValues
 from deqcli.vocabulary import Kernel
 
@@ -88,15 +88,6 @@ class KernelMatrix:
     X : ndarray of shape (n, p)
     Y : ndarray of shape (q, p), optional
         The columns' inputs; the rows' when absent (the matrix is then symmetric).
-
-    Examples
-    --------
-    >>> from deqcli.activations import activation
-    >>> from deqcli.kernels.pairs import ExplicitPairs
-    >>> matrix = KernelMatrix(ExplicitPairs((activation("identity"),)), np.eye(2))
-    >>> matrix.dense(Combination(Kernel.NTK))[0].round(12)
-    array([[2., 0.],
-           [0., 2.]])
     """
 
     def __init__(self, pairs: PairKernel, X: Array, Y: Array | None = None) -> None:
@@ -115,29 +106,13 @@ class KernelMatrix:
         """Rows and columns."""
         return self.x_norm.size, self.y_norm.size
 
-    def dense(self, *combinations: Combination) -> list[Array]:
-        """Return the matrices, each of shape (n, q), computed in one pass over the data."""
-        outs = [np.empty(self.shape) for _ in combinations]
-        self._fill(outs, 0, self.shape[0], combinations)
-        return outs
-
-    def blocks(self, combination: Combination, rows: int) -> Iterator[tuple[slice, Array]]:
-        """Yield consecutive row blocks, so that the matrix need not fit in memory."""
-        for start in range(0, self.shape[0], rows):
-            stop = min(start + rows, self.shape[0])
-            out = np.empty((stop - start, self.shape[1]))
-            self._fill([out], start, stop, (combination,))
-            yield slice(start, stop), out
-
-    def _fill(
-        self, outs: list[Array], start: int, stop: int, combinations: tuple[Combination, ...]
-    ) -> None:
+    def rows(self, start: int, stop: int, combinations: Sequence[Combination]) -> list[Array]:
+        """Return some rows of the matrices, computed in one pass over the data."""
+        outs = [np.empty((stop - start, self.shape[1])) for _ in combinations]
         whole = self.symmetric and (start, stop) == (0, self.shape[0])
         tables = [self._table(c.kernel) for c in combinations]
         factors = [
-            None
-            if t is None
-            else (t.contract(t.norm_basis(self.x_norm)), t.norm_basis(self.y_norm))
+            (t.contract(t.norm_basis(self.x_norm)), t.norm_basis(self.y_norm)) if t else None
             for t in tables
         ]
         local = threading.local()
@@ -182,6 +157,7 @@ class KernelMatrix:
                 if whole:
                     _mirror_diagonal_tiles(out)
                 out[here - start, here] = diagonal[start:stop]
+        return outs
 
     def _column_starts(self, row: int, whole: bool) -> range:
         """Return starts of column tiles; for a symmetric matrix those that reach the diagonal."""
@@ -192,11 +168,10 @@ class KernelMatrix:
     def diagonals(self) -> PairValues:
         """CK and NTK of each row's input with itself, each of shape (n,)."""
         norm = self.x_norm
-        series = None
         if norm.size > 200:
-            series = NormSeries.fit(self.pairs, Interval(float(norm.min()), float(norm.max())))
-        if series is not None:
-            return series(norm)
+            series = fit_diagonals(self.pairs, Interval(float(norm.min()), float(norm.max())))
+            if series is not None:
+                return series(norm)
         unique, where = np.unique(norm, return_inverse=True)
         ck, ntk = self.pairs(unique, unique, np.zeros_like(unique))
         return PairValues(ck[where], ntk[where])

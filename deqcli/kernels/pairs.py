@@ -7,8 +7,9 @@ function for arrays of pairs; :mod:`deqcli.kernels.matrix` makes matrices of it.
 
 from __future__ import annotations
 
+import abc
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,20 +39,32 @@ class PairValues(NamedTuple):
         return self.ck if kernel.explicit is Kernel.CK else self.ntk
 
 
-class PairKernel(Protocol):
+class PairKernel(abc.ABC):
     """A network's kernels as functions of pairs of inputs."""
 
+    @abc.abstractmethod
     def smooth_angle(self, norm: float) -> float:
         """Return how far from a right angle kernels are smooth and cheap, norms up to ``norm``."""
-        ...
+
+    @abc.abstractmethod
+    def solve(self, norm1: Array, norm2: Array, angle: Array) -> PairValues:
+        """Return CK and NTK of pairs, without use of homogeneity."""
+
+    @property
+    @abc.abstractmethod
+    def is_homogeneous(self) -> bool:
+        """Whether inputs x and 2x are as good as duplicates."""
 
     def __call__(self, norm1: Array, norm2: Array, angle: Array) -> PairValues:
         """Return CK and NTK of pairs with these norms and angles."""
-        ...
+        if not self.is_homogeneous:
+            return self.solve(norm1, norm2, angle)
+        one, size = np.ones_like(angle), norm1 * norm2
+        return PairValues(*(size * values for values in self.solve(one, one, angle)))
 
 
 @dataclass(frozen=True)
-class ImplicitPairs:
+class ImplicitPairs(PairKernel):
     r"""CK and NTK of the DEQ :math:`z = \phi(\sigma_a A z + \sigma_b B x)/\sqrt m`.
 
     .. math:: \Lambda = \sigma_a^2 G + \sigma_b^2 x^\top x', \quad G = E[\phi(u)\phi(v)], \quad
@@ -76,8 +89,13 @@ class ImplicitPairs:
     sigma_a2: float
     sigma_b2: float
 
+    @property
+    def is_homogeneous(self) -> bool:
+        """See :class:`PairKernel`."""
+        return _is_homogeneous(self.act)
+
     def smooth_angle(self, norm: float) -> float:
-        """Return how far from a right angle kernels are smooth and cheap, norms up to ``norm``."""
+        """See :class:`PairKernel`."""
         return smooth_angle(self.act, float(self.scale(np.array([norm]))[0]))
 
     def scale(self, norm: Array) -> Array:
@@ -110,20 +128,14 @@ class ImplicitPairs:
             )
         return np.asarray(v[where])
 
-    def __call__(self, norm1: Array, norm2: Array, angle: Array) -> PairValues:
-        """Return CK and NTK."""
-        if _homogeneous((self.act,)):
-            one = np.ones_like(angle)
-            return _times(norm1 * norm2, self._pairs(one, one, angle))
-        return self._pairs(norm1, norm2, angle)
-
-    def _pairs(self, norm1: Array, norm2: Array, angle: Array) -> PairValues:
+    def solve(self, norm1: Array, norm2: Array, angle: Array) -> PairValues:
+        """See :class:`PairKernel`."""
         both = self.scale(np.concatenate([norm1, norm2]))
         v1, v2 = both[: norm1.size], both[norm1.size :]
         dual = bind(self.act, v1, v2)
         inner = self.sigma_b2 * norm1 * norm2 * np.cos(angle)
         theta = self._newton(dual, v1, v2, inner, angle)
-        for sign in _close_signs([self.act]):
+        for sign in (1, -1) if _parity(self.act) < 0 else (1,):
             gap2, close = _close_pairs(norm1, norm2, angle, sign)
             if close.any():
                 slope2 = second_moments(self.act, v1[close])[1]
@@ -156,7 +168,7 @@ class ImplicitPairs:
 
 
 @dataclass(frozen=True)
-class ExplicitPairs:
+class ExplicitPairs(PairKernel):
     r"""CK and NTK of :math:`x^{(l)} = \sigma_l(W_l x^{(l-1)})/\sqrt{m_l}` (theory.md §5).
 
     .. math:: \Sigma^{(l)} = E[\sigma_l(u)\sigma_l(v)], \qquad
@@ -167,49 +179,42 @@ class ExplicitPairs:
 
     acts: tuple[Activation, ...]
 
+    @property
+    def is_homogeneous(self) -> bool:
+        """See :class:`PairKernel`."""
+        return all(map(_is_homogeneous, self.acts))
+
     def smooth_angle(self, norm: float) -> float:
-        """Return how far from a right angle kernels are smooth and cheap, norms up to ``norm``."""
+        """See :class:`PairKernel`."""
         angles = [np.pi / 2]
         for act in self.acts:
             angles.append(smooth_angle(act, norm))
             norm = float(np.sqrt(second_moments(act, np.array([norm]))[0][0]))
         return float(min(angles))
 
-    def __call__(self, norm1: Array, norm2: Array, angle: Array) -> PairValues:
-        """Return CK and NTK."""
-        if _homogeneous(self.acts):
-            one = np.ones_like(angle)
-            return _times(norm1 * norm2, self._pairs(one, one, angle))
-        return self._pairs(norm1, norm2, angle)
-
-    def _pairs(self, norm1: Array, norm2: Array, angle: Array) -> PairValues:
+    def solve(self, norm1: Array, norm2: Array, angle: Array) -> PairValues:
+        """See :class:`PairKernel`."""
         v1, v2, theta = norm1, norm2, angle
         value = tangent = v1 * v2 * np.cos(theta)
-        gaps = {sign: _close_pairs(norm1, norm2, angle, sign) for sign in _close_signs(self.acts)}
+        gaps = [(sign, *_close_pairs(norm1, norm2, angle, sign)) for sign in (1, -1)]
         for act in self.acts:
             value, slope = bind(act, v1, v2)(theta)
             tangent = value + tangent * slope
             second1, slope1 = second_moments(act, v1)
             v1, v2 = np.sqrt(second1), np.sqrt(second_moments(act, v2)[0])
             theta = _angle(value, v1 * v2)
-            for sign, (gap2, close) in gaps.items():
-                gap2 *= slope1
-                theta[close] = _angle_of_gap(gap2[close], v1[close], v2[close], sign)
+            # Opposites stay opposites in an odd layer, and become duplicates in an even one.
+            parity = _parity(act)
+            gaps = [(parity if sign < 0 else sign, gap2 * slope1, c) for sign, gap2, c in gaps]
+            for sign, gap2, close in gaps:
+                if sign:
+                    theta[close] = _angle_of_gap(gap2[close], v1[close], v2[close], sign)
         return PairValues(value, tangent)
 
 
-def _homogeneous(acts: tuple[Activation, ...]) -> bool:
-    """Whether the network is homogeneous, so that inputs x and 2x are as good as duplicates."""
-    return all(
-        isinstance(act.closed_form, PiecewiseLinear)
-        and act.closed_form.offset == act.shift == 0
-        and not any(act.closed_form.knots)
-        for act in acts
-    )
-
-
-def _times(size: Array, values: PairValues) -> PairValues:
-    return PairValues(size * values.ck, size * values.ntk)
+def _is_homogeneous(act: Activation) -> bool:
+    form = act.closed_form
+    return isinstance(form, PiecewiseLinear) and form.offset == act.shift == 0 == any(form.knots)
 
 
 def _angle(covariance: Array, bound: Array) -> Array:
@@ -217,11 +222,12 @@ def _angle(covariance: Array, bound: Array) -> Array:
     return np.arccos(np.clip(ratio, -1.0, 1.0))
 
 
-def _close_signs(acts: list[Activation] | tuple[Activation, ...]) -> list[int]:
-    """Return which ends need care: duplicates always, opposites if all layers are odd."""
+def _parity(act: Activation) -> int:
+    """Return 1 for an even activation, -1 for an odd one, 0 for others."""
     grid = np.linspace(0.05, 6, 40)
-    odd = all(np.allclose(act(grid), -act(-grid), rtol=0, atol=1e-14) for act in acts)
-    return [1, -1] if odd else [1]
+    value, mirrored = act(grid), act(-grid)
+    parities = (s for s in (1, -1) if np.allclose(value, s * mirrored, rtol=0, atol=1e-14))
+    return next(parities, 0)
 
 
 def _close_pairs(

@@ -148,7 +148,7 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         return 5 * 8 * n * n + 150_000_000
 
     def compute(self, prepared: Prepared, net: Net) -> Arrays:
-        from deqcli.kernels.explicit import explicit_kernels
+        from deqcli.kernels.exact import explicit_kernels
         from deqcli.spectra import eigenvalues
 
         model, twin = prepared.model, prepared.twin

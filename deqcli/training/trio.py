@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from deqcli.activations import Activation, activation
 from deqcli.errors import InputError, silence_range_warning
-from deqcli.kernels.explicit import explicit_kernels
-from deqcli.kernels.implicit import implicit_kernels
+from deqcli.kernels.exact import explicit_kernels, implicit_kernels
 from deqcli.matching import Match, match, plain_network
 from deqcli.training.base import Network
 from deqcli.training.equilibrium import EquilibriumNetwork

@@ -83,6 +83,19 @@ def test_explicit_tables_agree_with_direct_solves(acts, monkeypatch, tol):
         assert deviation(a, b) < tol("routes")
 
 
+@pytest.mark.parametrize("first", ["tanh", "htanh", "cos", "abs"])
+def test_opposites_in_a_network_whose_first_layer_is_odd_or_even(first):
+    # Odd: relu and its derivative then see opposites, of which one is cut off. Even: duplicates.
+    # Angles that are read off a correlation of 1 - 1e-16 would be wrong by 1e-8.
+    X = mixed_bag(40, wide=False)
+    k = deqcli.explicit_kernels(X, [first, "relu"], -X)
+    same = deqcli.explicit_kernels(X, [first, "relu"])
+    for kernel in ("ck", "ntk"):
+        (opposite,), (own,) = k.compute(kernel), same.compute(kernel)
+        expected = 0 * np.diag(own) if "tanh" in first else np.diag(own)
+        np.testing.assert_allclose(np.diag(opposite), expected, rtol=1e-12, atol=1e-14)
+
+
 @pytest.mark.parametrize("name", ["relu", "tanh", "htanh", "erf"])
 def test_norms_of_every_size_at_once(name):
     rng = np.random.default_rng(1)

@@ -5,8 +5,7 @@ import pytest
 
 from deqcli.activations import REGISTRY, activation
 from deqcli.data.mixture import GaussianMixture
-from deqcli.kernels.explicit import explicit_kernels
-from deqcli.kernels.implicit import implicit_kernels
+from deqcli.kernels.exact import explicit_kernels, implicit_kernels
 from deqcli.matching import match, plain_network
 from deqcli.spectra import operator_distance, operator_norm
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from deqcli.errors import InputError
-from deqcli.kernels.explicit import explicit_kernels
+from deqcli.kernels.exact import explicit_kernels
 from deqcli.matching import export, match, match_sphere
 
 pytestmark = pytest.mark.filterwarnings("ignore::deqcli.errors.OutsidePapersRangeWarning")

@@ -5,8 +5,7 @@ import pytest
 
 from deqcli.data.mixture import sphere
 from deqcli.errors import InputError
-from deqcli.kernels.explicit import explicit_kernels
-from deqcli.kernels.implicit import implicit_kernels
+from deqcli.kernels.exact import explicit_kernels, implicit_kernels
 from deqcli.matching import match_sphere
 from deqcli.spectra import operator_distance
 from deqcli.vocabulary import Kernel

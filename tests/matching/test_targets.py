@@ -5,8 +5,7 @@ import pytest
 
 from deqcli.activations import activation
 from deqcli.errors import InputError
-from deqcli.kernels.explicit import explicit_kernels
-from deqcli.kernels.implicit import implicit_kernels
+from deqcli.kernels.exact import explicit_kernels, implicit_kernels
 from deqcli.matching.targets import Target, deq_target, network_target
 from deqcli.vocabulary import Kernel
 

@@ -10,7 +10,7 @@ from deqcli.runs.task import execute
 from deqcli.studies.errata_claims import CLAIMS
 
 from deqcli.errors import InputError
-from deqcli.kernels.implicit import implicit_kernels
+from deqcli.kernels.exact import implicit_kernels
 from deqcli.scalars import explicit_scalars, implicit_scalars, sphere_scalars
 from deqcli.studies import errata, misprints
 
