@@ -92,8 +92,8 @@ class Moments:
         :math:`E\phi'(\tau\xi)` and :math:`E\phi''(\tau\xi)`, both by parts so that kinks count.
     s : float
         :math:`\frac12 E(\phi^2)''(\tau\xi)`.
-    r : float
-        :math:`E\phi'(\tau\xi)^2`.
+    r, w : float
+        :math:`E\phi'(\tau\xi)^2` and its derivative in :math:`\tau^2`, by parts too.
     gamma2 : float
         :math:`E\phi^2(\tau\xi)`.
     mean : float
@@ -104,6 +104,7 @@ class Moments:
     m2: float
     s: float
     r: float
+    w: float
     gamma2: float
     mean: float
 
@@ -112,7 +113,7 @@ def moments(act: Activation, tau: float) -> Moments:
     r"""Return the moments of ``act``, shift included, at standard deviation ``tau``.
 
     .. math:: m_1 = E[\xi\phi]/\tau,\quad m_2 = E[(\xi^2-1)\phi]/\tau^2,\quad
-              s = E[(\xi^2-1)\phi^2]/2\tau^2.
+              s = E[(\xi^2-1)\phi^2]/2\tau^2,\quad w = E[(\xi^2-1)\phi'^2]/2\tau^2.
 
     Examples
     --------
@@ -132,6 +133,7 @@ def moments(act: Activation, tau: float) -> Moments:
         m2=float(weights @ (second * value)) / tau**2,
         s=float(weights @ (second * value**2)) / (2 * tau**2),
         r=float(weights @ slope**2),
+        w=float(weights @ (second * slope**2)) / (2 * tau**2),
         gamma2=float(weights @ value**2),
         mean=float(weights @ value),
     )

@@ -14,12 +14,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.polynomial.chebyshev import Chebyshev
+from numpy.typing import NDArray
 
 from deqcli.activations import Activation, activation
-from deqcli.errors import InputError
-from deqcli.gaussian import centring, check_existence, moments
-from deqcli.kernels.pairs import ExplicitPairs, ImplicitPairs
+from deqcli.errors import InputError, silence_range_warning
+from deqcli.gaussian import Moments, centring, moments
+from deqcli.kernels.exact import explicit_kernels, implicit_kernels
 from deqcli.vocabulary import Kernel
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -77,11 +80,6 @@ class ImplicitScalars:
     beta2: float
     beta3: float
     kappa2: float
-
-    @property
-    def diagonal_slope(self) -> float:
-        r"""Rate :math:`s\alpha_4` at which :math:`G_{ii}` moves with :math:`\|x_i\|^2` (§6)."""
-        return self.s * self.alpha4
 
     def coefficients(self, kernel: Kernel | str) -> Coefficients:
         r"""Return :math:`(c_1, c_2, c_3, d)` of one kernel.
@@ -176,36 +174,36 @@ def implicit_scalars(
 
 @dataclass(frozen=True)
 class ExplicitScalars:
-    r"""Scalars of an explicit network's last layer (theory.md §5).
+    r"""Scalars of the last layer of an explicit network (theory.md §5); by default of its input.
 
     Attributes
     ----------
     tau0 : float
         Of the data.
-    alpha1, alpha2, alpha3, alpha4, tau2 : float
-        :math:`\tilde\alpha_{L,1..4}` and :math:`\tilde\tau_L^2` of the CK.
-    beta1, beta2, beta3, kappa2 : float
+    tau2, kappa2 : float
+        :math:`\tilde\tau_L^2` and :math:`\tilde\kappa_L^2`, the diagonals of CK and NTK.
+    alpha1, alpha2, alpha3, alpha4 : float
+        :math:`\tilde\alpha_{L,1..4}` of the CK.
+    beta1, beta2, beta3 : float
         Of the NTK.
+    ntk_slope : float
+        Rate at which the NTK's diagonal moves with :math:`\|x_i\|^2`.
     acts : tuple of Activation
         The layers, each centred where it stands.
     """
 
     tau0: float
-    alpha1: float
-    alpha2: float
-    alpha3: float
-    alpha4: float
     tau2: float
-    beta1: float
-    beta2: float
-    beta3: float
     kappa2: float
-    acts: tuple[Activation, ...] = dataclasses.field(repr=False)
-
-    @property
-    def diagonal_slope(self) -> float:
-        r"""Rate :math:`\tilde\alpha_{L,4}` at which :math:`\Sigma_{ii}` moves with the norm."""
-        return self.alpha4
+    alpha1: float = 1.0
+    alpha2: float = 0.0
+    alpha3: float = 0.0
+    alpha4: float = 1.0
+    beta1: float = 1.0
+    beta2: float = 0.0
+    beta3: float = 0.0
+    ntk_slope: float = 1.0
+    acts: tuple[Activation, ...] = dataclasses.field(default=(), repr=False)
 
     def coefficients(self, kernel: Kernel | str) -> Coefficients:
         """Return the four scalars of ``ck`` or ``ntk``."""
@@ -213,24 +211,53 @@ class ExplicitScalars:
             return Coefficients(self.alpha1, self.alpha2, self.alpha3, self.tau2, self.tau0)
         return Coefficients(self.beta1, self.beta2, self.beta3, self.kappa2, self.tau0)
 
+    def slope(self, kernel: Kernel) -> float:
+        r"""Return the rate at which the kernel's diagonal moves with :math:`\|x_i\|^2`."""
+        return self.alpha4 if kernel is Kernel.CK else self.ntk_slope
+
+    def next_layer(self, m: Moments) -> ExplicitScalars:
+        r"""Return the scalars after one more centred layer, from its moments at ``tau2``.
+
+        .. math:: \tilde\alpha_1 \leftarrow m_1^2\tilde\alpha_1,\quad
+           \tilde\alpha_2 \leftarrow m_1^2\tilde\alpha_2 + \tfrac14 m_2^2\tilde\alpha_4^2,\quad
+           \tilde\alpha_3 \leftarrow m_1^2\tilde\alpha_3 + \tfrac12 m_2^2\tilde\alpha_1^2,\quad
+           \tilde\alpha_4 \leftarrow s\tilde\alpha_4,
+
+        .. math:: \tilde\beta_{1,2} \leftarrow \tilde\alpha_{1,2} + m_1^2\tilde\beta_{1,2},\quad
+           \tilde\beta_3 \leftarrow \tilde\alpha_3 + m_1^2\tilde\beta_3
+           + m_2^2(\tilde\beta_1\tilde\alpha_1)_{l-1},\quad
+           \tilde\kappa^2 \leftarrow \tilde\tau^2 + r\tilde\kappa^2
+
+        (theory.md §5; ICML Theorem 3 prints :math:`\tilde\alpha_4` and :math:`\tilde\alpha_1`
+        without their squares). The slope of the NTK's diagonal,
+        :math:`e \leftarrow \tilde\alpha_4 + r e + (\tilde\kappa^2\tilde\alpha_4)_{l-1}w`, is the
+        derivative of :math:`\Theta^{(l)}_{ii} = \Sigma^{(l)}_{ii} + \Theta^{(l-1)}_{ii}r_l`.
+        """
+        first, second = m.m1**2, m.m2**2
+        alpha1, alpha4 = first * self.alpha1, m.s * self.alpha4
+        alpha2 = first * self.alpha2 + 0.25 * second * self.alpha4**2
+        alpha3 = first * self.alpha3 + 0.5 * second * self.alpha1**2
+        return dataclasses.replace(
+            self,
+            tau2=m.gamma2,
+            kappa2=m.gamma2 + m.r * self.kappa2,
+            alpha1=alpha1,
+            alpha2=alpha2,
+            alpha3=alpha3,
+            alpha4=alpha4,
+            beta1=alpha1 + first * self.beta1,
+            beta2=alpha2 + first * self.beta2,
+            beta3=alpha3 + (first * self.beta3 + second * self.beta1 * self.alpha1),
+            ntk_slope=alpha4 + m.r * self.ntk_slope + self.kappa2 * m.w * self.alpha4,
+        )
+
 
 def explicit_scalars(acts: Sequence[Activation | str], tau0: float = 1.0) -> ExplicitScalars:
     r"""Return the scalars of an explicit network whose layers are centred one after the other.
 
-    .. math:: \tilde\alpha_1 \leftarrow m_1^2\tilde\alpha_1,\quad
-       \tilde\alpha_2 \leftarrow m_1^2\tilde\alpha_2 + \tfrac14 m_2^2\tilde\alpha_4^2,\quad
-       \tilde\alpha_3 \leftarrow m_1^2\tilde\alpha_3 + \tfrac12 m_2^2\tilde\alpha_1^2,\quad
-       \tilde\alpha_4 \leftarrow s\tilde\alpha_4,
-
-    .. math:: \tilde\beta_{1,2} \leftarrow \tilde\alpha_{1,2} + m_1^2\tilde\beta_{1,2},\quad
-       \tilde\beta_3 \leftarrow \tilde\alpha_3 + m_1^2\tilde\beta_3
-       + m_2^2(\tilde\beta_1\tilde\alpha_1)_{l-1},\quad
-       \tilde\kappa^2 \leftarrow \tilde\tau^2 + r\tilde\kappa^2
-
-    (theory.md §5; ICML Theorem 3 prints :math:`\tilde\alpha_4` and :math:`\tilde\alpha_1` without
-    their squares). The formulas hold for centred layers only: each activation is centred at its
-    input's :math:`\tilde\tau_{l-1}` here, which changes nothing if it already was, and the layers
-    used are returned in ``acts``.
+    The recursion (:meth:`ExplicitScalars.next_layer`) holds for centred layers only: each
+    activation is centred at its input's :math:`\tilde\tau_{l-1}` here, which changes nothing if it
+    already was, and the layers used are returned in ``acts``.
 
     Examples
     --------
@@ -238,33 +265,17 @@ def explicit_scalars(acts: Sequence[Activation | str], tau0: float = 1.0) -> Exp
     >>> round(q.alpha1, 8), round(q.tau2, 8)
     (0.09171979, 0.13439333)
     """
-    if isinstance(acts, str | Activation):
-        acts = [acts]
     if not (math.isfinite(tau0) and tau0 > 0):
         raise InputError(f"`tau0` is {tau0!r}; give a positive number.")
-    alpha1, alpha2, alpha3, alpha4 = 1.0, 0.0, 0.0, 1.0
-    beta1, beta2, beta3, kappa2, tau2 = 1.0, 0.0, 0.0, tau0**2, tau0**2
-    layers: list[Activation] = []
-    for name in acts:
-        tau = math.sqrt(tau2)
+    scalars, layers = ExplicitScalars(float(tau0), tau0**2, tau0**2), []
+    for name in [acts] if isinstance(acts, str | Activation) else acts:
+        tau = math.sqrt(scalars.tau2)
         base = activation(name).shifted(0.0)
-        act = base.shifted(moments(base, tau).mean)
-        m = moments(act, tau)
-        beta3 = m.m1**2 * beta3 + m.m2**2 * beta1 * alpha1
-        alpha2 = m.m1**2 * alpha2 + 0.25 * (m.m2 * alpha4) ** 2
-        alpha3 = m.m1**2 * alpha3 + 0.5 * (m.m2 * alpha1) ** 2
-        alpha1 = m.m1**2 * alpha1
-        alpha4 = m.s * alpha4
-        tau2 = m.gamma2
-        beta1, beta2, beta3 = alpha1 + m.m1**2 * beta1, alpha2 + m.m1**2 * beta2, alpha3 + beta3
-        kappa2 = tau2 + m.r * kappa2
-        layers.append(act)
+        layers.append(base.shifted(moments(base, tau).mean))
+        scalars = scalars.next_layer(moments(layers[-1], tau))
     if not layers:
         raise InputError("`acts` is empty; an explicit network needs at least one activation.")
-    return ExplicitScalars(
-        float(tau0), alpha1, alpha2, alpha3, alpha4, tau2, beta1, beta2, beta3, kappa2,
-        tuple(layers),
-    )  # fmt: skip
+    return dataclasses.replace(scalars, acts=tuple(layers))
 
 
 @dataclass(frozen=True)
@@ -312,33 +323,24 @@ def sphere_scalars(
     """
     if dimension < 1:
         raise InputError(f"`dimension` is {dimension}; give at least 1.")
-    pairs: ImplicitPairs | ExplicitPairs
-    scale, gram = 1.0, 0.0
-    if sigma_a2 is None:
-        layers = [network] if isinstance(network, str | Activation) else list(network)
-        pairs = ExplicitPairs(tuple(activation(a) for a in layers))
-        member = Kernel.of_explicit(kernel, "kernel")
-    else:
-        if not isinstance(network, str | Activation):
-            raise InputError(
-                "`network` has several layers, but a DEQ has one activation; leave out `sigma_a2`."
-            )
-        act = activation(network)
-        sigma_b2 = 1 - sigma_a2 if sigma_b2 is None else sigma_b2
-        check_existence(act, sigma_a2, sigma_b2, papers_range=False)
-        pairs = ImplicitPairs(act, float(sigma_a2), float(sigma_b2))
-        member = Kernel.of(kernel, "kernel")
-        if member.before_activation:
-            scale, gram = float(sigma_a2), float(sigma_b2)
+    layers = [network] if isinstance(network, str | Activation) else list(network)
+    if sigma_a2 is not None and layers != [network]:
+        raise InputError(
+            "`network` has several layers, but a DEQ has one activation; leave out `sigma_a2`."
+        )
 
-    def g(t: np.ndarray) -> np.ndarray:
-        one = np.ones_like(t)
-        return scale * pairs(one, one, np.arccos(t)).of(member) + gram * t
+    def g(t: Array) -> Array:
+        pole, others = [[1.0, 0.0]], np.stack([t, np.sqrt(1 - t**2)], axis=1)
+        with silence_range_warning():  # HLD does not ask for the papers' range
+            kernels = (
+                explicit_kernels(pole, layers, others)
+                if sigma_a2 is None
+                else implicit_kernels(pole, layers[0], sigma_a2, sigma_b2, others)
+            )
+        return kernels.compute(kernel)[0][0]
 
     # g is smooth but at t = +-1; on an interval half as long 40 terms are exact to rounding.
     series = Chebyshev.interpolate(g, 40, domain=[-0.5, 0.5])
-    value, slope, curvature = (
-        float(series.deriv(k)(0.0)) if k else float(series(0.0)) for k in range(3)
-    )
+    value, slope, curvature = (float(series.deriv(k)(0.0)) for k in range(3))
     end = float(g(np.ones(1))[0])
     return SphereScalars(value + curvature / (2 * dimension), slope, end - value - slope, dimension)

@@ -1,10 +1,16 @@
 """Matching: the shallow explicit network that equals a deep equilibrium model."""
 
-from deqcli.matching.choose import match, match_target, plain_network
 from deqcli.matching.export import export
-from deqcli.matching.result import Attempt, DiagonalSlope, Match
-from deqcli.matching.sphere import match_sphere
 from deqcli.matching.targets import Target, deq_target, network_target
+from deqcli.matching.twins import (
+    Attempt,
+    DiagonalSlope,
+    Match,
+    match,
+    match_sphere,
+    match_target,
+    plain_network,
+)
 
 __all__ = [
     "Attempt",

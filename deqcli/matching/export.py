@@ -9,7 +9,7 @@ from numpy.polynomial import hermite_e
 
 from deqcli.activations import Activation
 from deqcli.errors import InputError
-from deqcli.matching.result import Match
+from deqcli.matching.twins import Match
 from deqcli.vocabulary import Kernel
 
 _TITLES = {
@@ -97,7 +97,7 @@ def export(match: Match, target: str = "numpy") -> str:
 
     Examples
     --------
-    >>> from deqcli.matching.choose import match
+    >>> from deqcli.matching import match
     >>> text = export(match("tanh", 0.1))
     >>> [line for line in text.splitlines() if "clip" in line]
     ['    return 0.780... * np.clip(x, -1.187..., 1.187...)']

@@ -1,7 +1,6 @@
 r"""The families of activations that twins are made of, their moments in closed form.
 
-A layer is a few numbers; its moments at input variance q are those of theory.md §3, squared where
-only the square counts, with :math:`w = d r/dq`:
+A layer is a few numbers; its moments are taken at input variance q:
 
 =========  =====================================  ==================================
 family     layer                                  numbers
@@ -19,12 +18,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import erf, erfc, gammainc
 
 from deqcli.activations import Activation, activation
+from deqcli.gaussian import Moments
+from deqcli.scalars import ExplicitScalars
 from deqcli.vocabulary import Kernel
 
 #: The papers' families in the papers' order, and the cubic one, which is ours.
@@ -37,18 +38,7 @@ TITLES = {"htanh": "H-Tanh", "lrelu": "L-ReLU", "quadratic": "quadratic", "cubic
 _C = 1 - 2 / math.pi
 
 
-class LayerMoments(NamedTuple):
-    r""":math:`m_1^2, m_2^2, s, r, w` and :math:`E\sigma^2` of one centred layer."""
-
-    m1_squared: Any
-    m2_squared: Any
-    s: Any
-    r: Any
-    w: Any
-    variance: Any
-
-
-def hermite_moments(numbers: Sequence[Any], q: Any) -> LayerMoments:
+def hermite_moments(numbers: Sequence[Any], q: Any) -> Moments:
     r"""Return the moments of :math:`\sum_{k=1}^3 c_kh_k(x/\sqrt q)`.
 
     .. math:: m_1 = c_1/\tau,\quad m_2 = \sqrt2c_2/\tau^2,\quad r = \textstyle\sum kc_k^2/\tau^2,
@@ -62,17 +52,18 @@ def hermite_moments(numbers: Sequence[Any], q: Any) -> LayerMoments:
     c1, c2 = numbers[0], numbers[1]
     c3 = numbers[2] if len(numbers) > 2 else 0 * c1
     energy, cross = c1**2 + 2 * c2**2 + 3 * c3**2, math.sqrt(6) * c1 * c3
-    return LayerMoments(
-        m1_squared=c1**2 / q,
-        m2_squared=2 * c2**2 / q**2,
+    return Moments(
+        m1=c1 / q**0.5,
+        m2=math.sqrt(2) * c2 / q,
         s=(energy + cross) / q,
         r=energy / q,
         w=(2 * c2**2 + 6 * c3**2 + cross) / q**2,
-        variance=c1**2 + c2**2 + c3**2,
+        gamma2=c1**2 + c2**2 + c3**2,
+        mean=0.0,
     )
 
 
-def lrelu_moments(numbers: Sequence[Any], q: Any) -> LayerMoments:
+def lrelu_moments(numbers: Sequence[Any], q: Any) -> Moments:
     r"""Return the moments of :math:`px + k|x| - k\sqrt{2q/\pi}`.
 
     .. math:: m_1 = p,\quad m_2^2 = 2k^2/\pi q,\quad s = p^2 + (1 - \tfrac2\pi)k^2,\quad
@@ -85,10 +76,10 @@ def lrelu_moments(numbers: Sequence[Any], q: Any) -> LayerMoments:
     """
     p, k = numbers
     s = p**2 + _C * k**2
-    return LayerMoments(p**2, 2 / math.pi * k**2 / q, s, p**2 + k**2, 0 * p, s * q)
+    return Moments(p, k * (2 / math.pi / q) ** 0.5, s, p**2 + k**2, 0 * p, s * q, 0.0)
 
 
-def htanh_moments(numbers: Sequence[Any], q: Any) -> LayerMoments:
+def htanh_moments(numbers: Sequence[Any], q: Any) -> Moments:
     r"""Return the moments of :math:`a\,\mathrm{clip}(x, -c, c)`.
 
     With :math:`P = \mathrm{erf}(c/\sqrt{2q})` and :math:`n = e^{-c^2/2q}/\sqrt{2\pi q}`,
@@ -98,7 +89,7 @@ def htanh_moments(numbers: Sequence[Any], q: Any) -> LayerMoments:
 
     Examples
     --------
-    >>> float(htanh_moments((2.0, 50.0), 1.0).variance)
+    >>> float(htanh_moments((2.0, 50.0), 1.0).gamma2)
     4.0
     """
     a, c = numbers
@@ -106,13 +97,11 @@ def htanh_moments(numbers: Sequence[Any], q: Any) -> LayerMoments:
     P, n = erf(h), np.exp(-(h**2)) / np.sqrt(2 * math.pi * q)
     # P - 2cn, without its cancellation at small c.
     inner = gammainc(1.5, h**2)
-    variance = q * inner + c**2 * erfc(h)
-    return LayerMoments(
-        (a * P) ** 2, 0 * P, a**2 * inner, a**2 * P, -(a**2) * c * n / q, a**2 * variance
-    )
+    gamma2 = a**2 * (q * inner + c**2 * erfc(h))
+    return Moments(a * P, 0 * P, a**2 * inner, a**2 * P, -(a**2) * c * n / q, gamma2, 0.0)
 
 
-MOMENTS: dict[str, Callable[[Sequence[Any], Any], LayerMoments]] = {
+MOMENTS: dict[str, Callable[[Sequence[Any], Any], Moments]] = {
     "htanh": htanh_moments,
     "lrelu": lrelu_moments,
     "quadratic": hermite_moments,
@@ -141,19 +130,11 @@ def network_scalars(
     >>> network_scalars("lrelu", [(1.0, 0.0), (1.0, 0.0)], 1.0, Kernel.NTK)[0]  # linear
     3.0
     """
-    a1, a2, a3, a4, q = 1.0, 0.0, 0.0, 1.0, tau0**2
-    b1, b2, b3, kappa2, slope = 1.0, 0.0, 0.0, tau0**2, 1.0
+    scalars = ExplicitScalars(tau0, tau0**2, tau0**2)
     for numbers in layers:
-        m = MOMENTS[family](numbers, q)
-        b3 = m.m1_squared * b3 + m.m2_squared * b1 * a1
-        a2 = m.m1_squared * a2 + 0.25 * m.m2_squared * a4**2
-        a3 = m.m1_squared * a3 + 0.5 * m.m2_squared * a1**2
-        a1 = m.m1_squared * a1
-        slope = m.s * a4 + m.r * slope + kappa2 * m.w * a4
-        a4, q = m.s * a4, m.variance
-        b1, b2, b3 = a1 + m.m1_squared * b1, a2 + m.m1_squared * b2, a3 + b3
-        kappa2 = q + m.r * kappa2
-    return [a1, a2, a3, q, a4] if twin == Kernel.CK else [b1, b2, b3, kappa2, slope]
+        scalars = scalars.next_layer(MOMENTS[family](numbers, scalars.tau2))
+    c = scalars.coefficients(twin)
+    return [c.c1, c.c2, c.c3, c.d, scalars.slope(twin)]
 
 
 def layer_activation(family: str, numbers: Sequence[float], tau: float) -> Activation:
@@ -182,5 +163,5 @@ def network(family: str, layers: Sequence[Sequence[float]], tau0: float) -> tupl
     acts, q = [], tau0**2
     for numbers in layers:
         acts.append(layer_activation(family, numbers, math.sqrt(q)))
-        q = float(MOMENTS[family](numbers, q).variance)
+        q = float(MOMENTS[family](numbers, q).gamma2)
     return tuple(acts)

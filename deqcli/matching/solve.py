@@ -66,8 +66,8 @@ def htanh_excess(cut: float, twin: Kernel) -> float:
     """
     m = htanh_moments((1.0, cut), 1.0)
     if twin == Kernel.CK:
-        return float(m.variance / m.m1_squared)
-    return float((m.variance + m.r) / (2 * m.m1_squared))
+        return float(m.gamma2 / m.m1**2)
+    return float((m.gamma2 + m.r) / (2 * m.m1**2))
 
 
 def _htanh(target: Target) -> tuple[str, Layers]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deqcli.activations import Activation, activation
-from deqcli.gaussian import grid, moments
+from deqcli.gaussian import moments
 from deqcli.scalars import ImplicitScalars, explicit_scalars, implicit_scalars
 from deqcli.vocabulary import Kernel
 
@@ -103,25 +103,10 @@ class Target:
         return dict(zip(SCALAR_NAMES[self.kernel], map(float, values[:4]), strict=True))
 
 
-def slope_moment(act: Activation, tau: float) -> float:
-    r"""Return :math:`w = \frac{d}{d\tau^2}E\sigma'(\tau\xi)^2 = E[(\xi^2-1)\sigma'^2]/2\tau^2`.
-
-    By parts, so that jumps of the derivative count.
-
-    Examples
-    --------
-    >>> round(slope_moment(activation("quadratic:a2=1,a1=1,a0=0"), 1.3), 12)    # E(2x + 1)^2
-    4.0
-    """
-    nodes, weights = grid(tau, act.kinks)
-    slope = np.asarray(act.derivative(tau * nodes))
-    return float(weights @ ((nodes**2 - 1) * slope**2)) / (2 * tau**2)
-
-
 def deq_slope(scalars: ImplicitScalars, act: Activation, kernel: Kernel) -> float:
     r"""Return the rate at which a DEQ kernel's diagonal moves with :math:`\|x_i\|^2`.
 
-    With :math:`q = 1 - \sigma_a^2 r`, :math:`w` of :func:`slope_moment` and
+    With :math:`q = 1 - \sigma_a^2 r`, the moments at :math:`\tau_*` and
     :math:`d\Lambda_{ii}/d\|x_i\|^2 = \alpha_4 = \sigma_b^2/(1 - \sigma_a^2s)`,
 
     .. math:: G: s\alpha_4,\quad \Lambda: \alpha_4,\quad
@@ -132,10 +117,10 @@ def deq_slope(scalars: ImplicitScalars, act: Activation, kernel: Kernel) -> floa
     :math:`\Theta_{ii} = G_{ii} + \Lambda_{ii}r/(1 - \sigma_a^2r)`.
     """
     if kernel is Kernel.CK:
-        return scalars.diagonal_slope
+        return scalars.s * scalars.alpha4
     if kernel is Kernel.PREACTIVATION_CK:
         return scalars.alpha4
-    w, q = slope_moment(act, scalars.tau), 1 - scalars.sigma_a2 * scalars.r
+    w, q = moments(act, scalars.tau).w, 1 - scalars.sigma_a2 * scalars.r
     bend = scalars.tau**2 * w / q**2
     if kernel is Kernel.PREACTIVATION_NTK:
         return scalars.alpha4 * (1 / q + scalars.sigma_a2 * bend)
@@ -171,14 +156,6 @@ def network_target(
 
     An explicit network has no pre-activation kernels: its ``ck`` and ``ntk`` stand beside those.
 
-    The NTK's diagonal moves at
-
-    .. math:: e \leftarrow \tilde\alpha_4 + r e + \tilde\kappa^2_{l-1}w\,\tilde\alpha_{4,l-1},
-       \qquad e_0 = 1,
-
-    the derivative of :math:`\Theta^{(l)}_{ii} = \Sigma^{(l)}_{ii} + \Theta^{(l-1)}_{ii}r_l`
-    (:math:`\tilde\alpha_4` without a label is the new layer's).
-
     Examples
     --------
     >>> target, layers = network_target(["htanh:a=1,c=2"], tau0=1.0, kernel="ntk")
@@ -188,11 +165,4 @@ def network_target(
     kernel = Kernel.of(kernel, "kernel")
     s = explicit_scalars(acts, tau0)
     c = s.coefficients(kernel.explicit)
-    slope = s.diagonal_slope
-    if kernel.explicit is Kernel.NTK:
-        slope, alpha4, kappa2, tau = 1.0, 1.0, tau0**2, float(tau0)
-        for act in s.acts:
-            m = moments(act, tau)
-            slope = m.s * alpha4 + m.r * slope + kappa2 * slope_moment(act, tau) * alpha4
-            alpha4, kappa2, tau = m.s * alpha4, m.gamma2 + m.r * kappa2, m.gamma2**0.5
-    return Target(kernel, c.c1, c.c2, c.c3, c.d, slope, s.tau0), s.acts
+    return Target(kernel, c.c1, c.c2, c.c3, c.d, s.slope(kernel.explicit), s.tau0), s.acts

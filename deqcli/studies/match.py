@@ -154,7 +154,7 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         model, twin = prepared.model, prepared.twin
         assert model is not None
         if net == Net.DEQ:
-            (kernel,) = model.kernel(twin.deq_kernel)
+            (kernel,) = model.kernel(twin.kernel)
         else:
             layers = twin.acts if net == Net.MATCHED else prepared.plain
             (kernel,) = explicit_kernels(model.X, layers).compute(twin.twin_kernel)
@@ -277,7 +277,7 @@ def _eigenvalue_rows(
             {
                 "kind": "eigenvalue",
                 "source": net.value,
-                "name": (twin.deq_kernel if net == Net.DEQ else twin.twin_kernel).value,
+                "name": (twin.kernel if net == Net.DEQ else twin.twin_kernel).value,
                 "index": index,
                 "value": spectrum[::-1],
                 "isolated": index < isolated,

@@ -26,7 +26,7 @@ def distance(data, name, sigma_a2, kernel="ck", family="auto"):
     twin = match(name, sigma_a2, tau0=tau0, kernel=kernel, family=family)
     assert twin.feasible
     act = activation(name).shifted(twin.deq.shift)
-    deq = implicit_kernels(X, act, sigma_a2).compute(twin.deq_kernel)[0]
+    deq = implicit_kernels(X, act, sigma_a2).compute(twin.kernel)[0]
     ours = explicit_kernels(X, twin.acts).compute(twin.twin_kernel)[0]
     plain = explicit_kernels(X, plain_network(name, twin.layers, tau0))
     control = plain.compute(twin.twin_kernel)[0]

@@ -35,7 +35,7 @@ def test_kernels_approach_each_other(name, family, kernel):
         X = sphere(n, n, np.random.default_rng(3)).X
         twin = match_sphere(name, 0.2, n, kernel, family=family)
         assert twin.feasible
-        deq = implicit_kernels(X, name, 0.2).compute(twin.deq_kernel)[0]
+        deq = implicit_kernels(X, name, 0.2).compute(twin.kernel)[0]
         ours = explicit_kernels(X, twin.acts).compute(twin.twin_kernel)[0]
         distances.append(operator_distance(deq, ours))
     assert distances[1] < 0.6 * distances[0]
