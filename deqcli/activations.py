@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import importlib
+import inspect
 import math
 import re
 import sys
@@ -18,10 +19,9 @@ from numpy.typing import NDArray
 from scipy.special import erf, expit
 
 from deqcli import activation_functions as functions
-from deqcli import own_functions
+from deqcli.activation_functions import Function
 from deqcli.closed_forms import ClosedForm, Erf, PiecewiseLinear, Sinusoid
 from deqcli.errors import ActivationError
-from deqcli.own_functions import Function
 from deqcli.vocabulary import activation_title
 
 
@@ -109,13 +109,13 @@ class Activation:
         """
         label = name or str(getattr(function, "__name__", "function"))
         kinks = tuple(sorted(float(k) for k in kinks))
-        own_functions.check_elementwise(function, label)
+        functions.check_elementwise(function, label)
         if derivative is None:
-            derivative = functions.Bound(own_functions.difference, function, kinks)
+            derivative = functions.Bound(functions.difference, function, kinks)
         else:
-            own_functions.check_elementwise(derivative, f"the derivative of {label}")
+            functions.check_elementwise(derivative, f"the derivative of {label}")
         if lipschitz is None:
-            lipschitz = own_functions.steepest(derivative)
+            lipschitz = functions.steepest(derivative)
         return Activation(label, function, derivative, kinks, float(lipschitz))
 
 
@@ -238,34 +238,21 @@ def _smooth(
     )
 
 
-def _piecewise_linear(
-    name: str, right: float, left: float, parameters: Mapping[str, float] | None = None
-) -> Activation:
-    kinked = right != left
+def _format(name: str, **parameters: float) -> str:
+    return ":".join([name, ",".join(f"{key}={value!r}" for key, value in parameters.items())])
+
+
+def _two_slopes(name: str, right: float, left: float, **parameters: float) -> Activation:
+    kinks, jumps = ((0.0,), (right - left,)) if right != left else ((), ())
     return Activation(
-        name,
+        _format(name, **parameters) if parameters else name,
         functions.Bound(functions.two_slopes, right, left),
         functions.Bound(functions.two_slopes_slope, right, left),
-        kinks=(0.0,) if kinked else (),
+        kinks=kinks,
         lipschitz=max(abs(right), abs(left)),
-        parameters=dict(parameters or {}),
-        closed_form=PiecewiseLinear(
-            0.0, left, *(((0.0,), (right - left,)) if kinked else ((), ()))
-        ),
+        parameters=parameters,
+        closed_form=PiecewiseLinear(0.0, left, kinks, jumps),
     )
-
-
-def _format(name: str, **parameters: float) -> str:
-    return f"{name}:" + ",".join(f"{key}={value!r}" for key, value in parameters.items())
-
-
-def _make_lrelu(slope: float = 0.1) -> Activation:
-    return _piecewise_linear(_format("lrelu", slope=slope), 1.0, slope, {"slope": slope})
-
-
-def _make_maxlin(a: float = 1.0, b: float = 0.0) -> Activation:
-    parameters = {"a": a, "b": b}
-    return _piecewise_linear(_format("maxlin", **parameters), max(a, b), min(a, b), parameters)
 
 
 def _make_htanh(a: float = 1.0, c: float = 1.0) -> Activation:
@@ -293,20 +280,6 @@ def _make_elu(alpha: float = 1.0) -> Activation:
     )
 
 
-def _make_polynomial(name: str, **coefficients: float) -> Activation:
-    """Build ``sum_k a_k x^k`` from keywords ``a0, a1, ...``."""
-    ascending = tuple(coefficients[f"a{k}"] for k in range(len(coefficients)))
-    return _from_power_series(_format(name, **coefficients), ascending, coefficients)
-
-
-def _make_quadratic(a2: float = 1.0, a1: float = 1.0, a0: float = 0.0) -> Activation:
-    return _make_polynomial("quadratic", a2=a2, a1=a1, a0=a0)
-
-
-def _make_cubic(a3: float = 1.0, a2: float = 1.0, a1: float = 1.0, a0: float = 0.0) -> Activation:
-    return _make_polynomial("cubic", a3=a3, a2=a2, a1=a1, a0=a0)
-
-
 def _make_hermite(scale: float = 1.0, **coefficients: float) -> Activation:
     r"""Build :math:`\sum_k c_k h_k(x/\text{scale})`, ``h_k`` orthonormal Hermite polynomials."""
     if scale <= 0:
@@ -314,24 +287,20 @@ def _make_hermite(scale: float = 1.0, **coefficients: float) -> Activation:
     coefficients = {key: coefficients[key] for key in sorted(coefficients)} or {"c1": 1.0}
     terms = range(1 + max(int(key[1:]) for key in coefficients))
     series = [coefficients.get(f"c{k}", 0.0) / math.sqrt(math.factorial(k)) for k in terms]
-    ascending = tuple(
-        float(c) / scale**k for k, c in enumerate(hermite_e.herme2poly(np.array(series)))
-    )
-    parameters = {"scale": scale, **coefficients}
-    return _from_power_series(_format("hermite", **parameters), ascending, parameters)
+    powers = enumerate(hermite_e.herme2poly(np.array(series)))
+    ascending = tuple(float(c) / scale**k for k, c in powers)
+    return _polynomial("hermite", ascending, scale=scale, **coefficients)
 
 
-def _from_power_series(
-    name: str, ascending: tuple[float, ...], parameters: Mapping[str, float]
-) -> Activation:
+def _polynomial(name: str, ascending: tuple[float, ...], **parameters: float) -> Activation:
+    """Build ``sum_k a_k x^k``."""
     slope = tuple(k * c for k, c in enumerate(ascending))[1:] or (0.0,)
-    linear = not any(ascending[2:])
     return Activation(
-        name,
+        _format(name, **parameters),
         functions.Bound(functions.polynomial, ascending),
         functions.Bound(functions.polynomial, slope),
-        lipschitz=abs(slope[0]) if linear else math.inf,
-        parameters=dict(parameters),
+        lipschitz=math.inf if any(ascending[2:]) else abs(slope[0]),
+        parameters=parameters,
     )
 
 
@@ -340,35 +309,32 @@ _SWISH_TOP = float(functions.swish_slope(np.array(2.3993572805154186)))
 _GELU_TOP = float(functions.gelu_slope(np.array(math.sqrt(2))))
 
 REGISTRY: dict[str, Callable[..., Activation]] = {
-    "identity": lambda: _piecewise_linear("identity", 1.0, 1.0),
+    "identity": lambda: _two_slopes("identity", 1.0, 1.0),
     "tanh": _smooth("tanh", np.tanh, functions.tanh_slope, 1.0),
     "arctan": _smooth("arctan", np.arctan, functions.arctan_slope, 1.0),
     "erf": _smooth("erf", erf, functions.erf_slope, 2 / math.sqrt(math.pi), Erf()),
     "sin": _smooth("sin", np.sin, np.cos, 1.0, Sinusoid(cosine=False)),
     "cos": _smooth("cos", np.cos, functions.minus_sin, 1.0, Sinusoid(cosine=True)),
-    "relu": lambda: _piecewise_linear("relu", 1.0, 0.0),
-    "nrelu": lambda: _piecewise_linear("nrelu", math.sqrt(2), 0.0),
-    "lrelu": _make_lrelu,
-    "maxlin": _make_maxlin,
-    "abs": lambda: _piecewise_linear("abs", 1.0, -1.0),
+    "relu": lambda: _two_slopes("relu", 1.0, 0.0),
+    "nrelu": lambda: _two_slopes("nrelu", math.sqrt(2), 0.0),
+    "lrelu": lambda slope=0.1: _two_slopes("lrelu", 1.0, slope, slope=slope),
+    "maxlin": lambda a=1.0, b=0.0: _two_slopes("maxlin", max(a, b), min(a, b), a=a, b=b),
+    "abs": lambda: _two_slopes("abs", 1.0, -1.0),
     "htanh": _make_htanh,
     "swish": _smooth("swish", functions.swish, functions.swish_slope, _SWISH_TOP),
     "gelu": _smooth("gelu", functions.gelu, functions.gelu_slope, _GELU_TOP),
     "softplus": _smooth("softplus", functions.softplus, expit, 1.0),
     "elu": _make_elu,
-    "quadratic": _make_quadratic,
-    "cubic": _make_cubic,
+    "quadratic": lambda a2=1.0, a1=1.0, a0=0.0: _polynomial(
+        "quadratic", (a0, a1, a2), a2=a2, a1=a1, a0=a0
+    ),
+    "cubic": lambda a3=1.0, a2=1.0, a1=1.0, a0=0.0: _polynomial(
+        "cubic", (a0, a1, a2, a3), a3=a3, a2=a2, a1=a1, a0=a0
+    ),
     "hermite": _make_hermite,
 }
 
 #: The parameters that each name understands.
 PARAMETERS: dict[str, tuple[str, ...]] = {
-    **{name: () for name in REGISTRY},
-    "lrelu": ("slope",),
-    "maxlin": ("a", "b"),
-    "htanh": ("a", "c"),
-    "elu": ("alpha",),
-    "quadratic": ("a2", "a1", "a0"),
-    "cubic": ("a3", "a2", "a1", "a0"),
-    "hermite": ("scale", *(f"c{k}" for k in range(9))),
-}
+    name: tuple(inspect.signature(factory).parameters) for name, factory in REGISTRY.items()
+} | {"hermite": ("scale", *(f"c{k}" for k in range(9)))}

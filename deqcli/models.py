@@ -12,7 +12,7 @@ from deqcli.data.laws import Inputs
 from deqcli.equivalents import Equivalent, equivalent
 from deqcli.errors import silence_range_warning
 from deqcli.kernels.exact import implicit_kernels
-from deqcli.scalars import ImplicitScalars, SphereScalars, implicit_scalars, sphere_scalars
+from deqcli.scalars import ImplicitScalars, implicit_scalars, sphere_scalars
 from deqcli.vocabulary import Kernel
 
 Array = NDArray[np.float64]
@@ -52,17 +52,10 @@ class Model:
     def equivalent(self, kernel: Kernel) -> Equivalent:
         """Return the closed-form matrix of one kernel."""
         data = self.inputs.data
-        scalars: ImplicitScalars | SphereScalars
-        if self.scalars is None:
-            scalars = sphere_scalars(
-                self.act,
-                data.X.shape[1],
-                sigma_a2=self.sigma_a2,
-                sigma_b2=self.sigma_b2,
-                kernel=kernel,
-            )
-        else:
-            scalars = self.scalars
+        variances = {"sigma_a2": self.sigma_a2, "sigma_b2": self.sigma_b2}
+        scalars = self.scalars or sphere_scalars(
+            self.act, data.X.shape[1], kernel=kernel, **variances
+        )
         return equivalent(data.X, data.y, scalars, kernel, self.inputs.statistics)
 
 
