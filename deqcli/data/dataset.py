@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +14,13 @@ from deqcli.errors import DataError
 
 @dataclass(frozen=True)
 class Dataset:
-    """Labelled samples, ready for a kernel.
+    """Labelled samples, as a file holds them or ready for a kernel.
 
     Parameters
     ----------
     X : ndarray of shape (n, p)
-        Samples in rows, float64.
+        Samples in rows: float64, or as stored (``uint8`` pixels, ``float16`` features) before
+        preprocessing, so that memory stays small.
     y : ndarray of shape (n,)
         Class indices 0 ... K-1, integers.
     name : str
@@ -35,7 +37,7 @@ class Dataset:
     (4, 2)
     """
 
-    X: NDArray[np.float64]
+    X: NDArray[Any]
     y: NDArray[np.int64]
     name: str
     classes: tuple[str, ...] = ()

@@ -19,7 +19,8 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deqcli.data.readers import Samples, read_npz
+from deqcli.data.dataset import Dataset
+from deqcli.data.readers import read_npz
 from deqcli.errors import DataError
 from deqcli.runs import memory
 
@@ -33,7 +34,7 @@ _LARGEST_LABEL = 2**53  # float64 tells all smaller whole numbers apart
 _LARGEST_VALUE = 1e150  # larger ones have squares that cannot be summed
 
 
-def read(path: Path) -> tuple[Samples, str]:
+def read(path: Path) -> tuple[Dataset, str]:
     r"""Read one's own file.
 
     Parameters
@@ -43,7 +44,7 @@ def read(path: Path) -> tuple[Samples, str]:
 
     Returns
     -------
-    samples : Samples
+    samples : Dataset
         Values as stored, labels numbered, class names; the details of a ``.csv`` name its
         ``label_column``.
     sha256 : str
@@ -90,7 +91,7 @@ def read(path: Path) -> tuple[Samples, str]:
     if X.shape[0] < 2:
         raise DataError(f"{path} has fewer than two samples.")
     labels, classes = number_labels(y, path)
-    return Samples(X, labels, classes, details), sha256
+    return Dataset(X, labels, str(path), classes, details), sha256
 
 
 def number_labels(y: NDArray[Any], path: Path) -> tuple[NDArray[np.int64], tuple[str, ...]]:

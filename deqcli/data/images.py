@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from deqcli.data import files, folder, registry
 from deqcli.data.dataset import Dataset
 from deqcli.data.folder import Content
 from deqcli.data.preprocess import balanced, fit_transform, order, pick_classes
-from deqcli.data.readers import Samples, check_labels, read_cifar, read_idx, read_npy, read_npz
+from deqcli.data.readers import check_labels, read_cifar, read_idx, read_npy, read_npz
 from deqcli.data.registry import Source, Split
 from deqcli.errors import DataError, InputError
 
@@ -101,13 +101,13 @@ def load(
         "mean_norm": float(np.linalg.norm(scaling.mean)),
     }
     train, *test = (
-        Dataset(Z, part.y, name, part.classes, {**part.details, **recorded})
+        replace(part, X=Z, name=name, details={**part.details, **recorded})
         for part, Z in zip(parts, (X, *(scaling(part.X) for part in parts[1:])), strict=True)
     )
     return train, test[0] if test else None
 
 
-def read(source: Source, split: Split, root: Path) -> tuple[Samples, dict[str, str]]:
+def read(source: Source, split: Split, root: Path) -> tuple[Dataset, dict[str, str]]:
     """Read one half of a named data set whole, checked, with the sha256 of each file read.
 
     Raises
@@ -124,7 +124,7 @@ def read(source: Source, split: Split, root: Path) -> tuple[Samples, dict[str, s
     for content in contents:
         folder.check(source, content)
     checksums = {content.path.name: content.sha256 for content in contents}
-    return Samples(X, y, source.classes), checksums
+    return Dataset(X, y, source.name, source.classes), checksums
 
 
 def _read_idx(contents: list[Content], split: Split) -> tuple[NDArray[Any], NDArray[Any], Path]:
@@ -175,7 +175,7 @@ class Selection:
 class _Classes:
     """The rows of the selected classes, each class in the order in which samples are taken."""
 
-    def __init__(self, samples: Samples, selection: Selection) -> None:
+    def __init__(self, samples: Dataset, selection: Selection) -> None:
         picked = pick_classes(samples.classes, selection.classes)
         self.samples = samples
         self.names = tuple(samples.classes[index] for index in picked)
@@ -186,22 +186,23 @@ class _Classes:
         """How many of each class: ``n`` in all, or for None as many as there are."""
         return list(sizes) if n is None else balanced(n, sizes, self.names, parameter)
 
-    def part(self, starts: Sequence[int], stops: Sequence[int], **details: object) -> Samples:
+    def part(self, starts: Sequence[int], stops: Sequence[int], **details: object) -> Dataset:
         """Take from each class the samples between two positions, in file order."""
         limits = zip(self.rows, starts, stops, strict=True)
         selected = [np.sort(rows[start:stop]) for rows, start, stop in limits]
         counts = [len(rows) for rows in selected]
         if not all(counts):
             raise DataError(f"The {details['split']} set has classes without a sample: {counts}.")
-        return Samples(
+        return Dataset(
             self.samples.X[np.concatenate(selected)],
             np.repeat(np.arange(len(selected)), counts),
+            self.samples.name,
             self.names,
             {**details, "classes": list(self.names), "counts": counts},
         )
 
 
-def _load_named(name: str, selection: Selection, root: Path) -> list[Samples]:
+def _load_named(name: str, selection: Selection, root: Path) -> list[Dataset]:
     source, split = registry.find(name)
     halves: list[tuple[Split, int | None, str]] = [(split, selection.n, "n")]
     if selection.n_test is not None:
@@ -220,7 +221,7 @@ def _load_named(name: str, selection: Selection, root: Path) -> list[Samples]:
     return parts
 
 
-def _load_file(path: Path, selection: Selection) -> list[Samples]:
+def _load_file(path: Path, selection: Selection) -> list[Dataset]:
     n, n_test = selection.n, selection.n_test
     if n is None and n_test == 0:
         raise InputError(

@@ -226,28 +226,19 @@ class RealData(Law):
         return n or source.count(split), source.features
 
     def load(self, streams: Streams, n: int | None) -> Inputs:
-        data, _ = self._load(streams, n, None)
+        data, _ = images.load(self.name, n=n, rng=streams(), **self._choices)
         return Inputs(data, estimate_statistics(data.X, data.y))
 
     def load_halves(self, streams: Streams, n: int | None, test_size: int) -> Halves:
         """See :meth:`Law.load_halves`; a file without a test half loses a part of it."""
-        train, test = self._load(streams, n, test_size)
+        train, test = images.load(self.name, n=n, n_test=test_size, rng=streams(), **self._choices)
         assert test is not None
         return train, test
 
-    def _load(
-        self, streams: Streams, n: int | None, n_test: int | None
-    ) -> tuple[Dataset, Dataset | None]:
-        return images.load(
-            self.name,
-            classes=self.classes,
-            n=n,
-            select=self.select,
-            preprocess=self.preprocess,
-            rng=streams(),
-            data_dir=self.data_dir,
-            n_test=n_test,
-        )
+    @property
+    def _choices(self) -> dict[str, Any]:
+        names = ("classes", "select", "preprocess", "data_dir")
+        return {name: getattr(self, name) for name in names}
 
     def missing(self, halves: bool) -> str:
         if self.own_file:

@@ -139,7 +139,7 @@ class GaussianMixture:
     def statistics(self, counts: NDArray[np.int64]) -> MixtureStatistics:
         """Return the exact statistics for the given class sizes."""
         p = self.n_features
-        traces = np.array([_trace(c, p) for c in self.covariances])
+        traces = np.array([_diagonal(c, p).sum() for c in self.covariances])
         products = np.array(
             [[_trace_of_product(c, d, p) for d in self.covariances] for c in self.covariances]
         )
@@ -156,17 +156,14 @@ def _is_positive_definite(c: Array) -> bool:
     return True
 
 
-def _trace(c: Array, p: int) -> float:
-    return float(p * c if c.ndim == 0 else c.sum() if c.ndim == 1 else np.trace(c))
+def _diagonal(c: Array, p: int) -> Array:
+    return np.diagonal(c) if c.ndim == 2 else np.broadcast_to(c, p)
 
 
 def _trace_of_product(c: Array, d: Array, p: int) -> float:
     if c.ndim == 2 and d.ndim == 2:
         return float(np.vdot(c, d))  # both are symmetric
-    if c.ndim == 2 or d.ndim == 2:
-        full, other = (c, d) if c.ndim == 2 else (d, c)
-        return float(np.sum(np.diagonal(full) * other))
-    return float(np.sum(np.broadcast_to(c, p) * np.broadcast_to(d, p)))
+    return float(np.sum(_diagonal(c, p) * _diagonal(d, p)))
 
 
 def sphere(n: int, dimension: int, rng: np.random.Generator) -> Dataset:

@@ -15,7 +15,7 @@ Test samples go through the very map that the training samples fixed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -75,19 +75,15 @@ def fit_transform(X: NDArray[Any], name: str) -> tuple[Scaling, NDArray[np.float
     """
     if name not in SCHEMES:
         raise InputError(f"`preprocess` is {name!r}; take one of {', '.join(SCHEMES)}.")
-    Z = X.astype(np.float64)
-    mean = Z.mean(axis=0)
-    scale = 1.0
-    if name != "raw":
-        Z -= mean
-    if name == "unit":
-        Z /= _norms(Z)
-    elif name == "centred":
+    scaling = Scaling(name, X.mean(axis=0, dtype=np.float64), 1.0)
+    Z = scaling(X)
+    if name == "centred":
         scale = float(np.sqrt(np.vdot(Z, Z) / len(Z)))
         if scale == 0.0:
             raise DataError("`preprocess` 'centred' cannot scale samples that are all the same.")
+        scaling = replace(scaling, scale=scale)
         Z /= scale
-    return Scaling(name, mean, scale), Z
+    return scaling, Z
 
 
 def _norms(Z: NDArray[np.float64]) -> NDArray[np.float64]:

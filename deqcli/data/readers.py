@@ -11,8 +11,7 @@ import math
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -25,28 +24,6 @@ from deqcli.runs import memory
 CIFAR_RECORD = 1 + 3 * 32 * 32
 _NPZ_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ROLES = {1: "labels", 3: "images"}
-
-
-@dataclass(frozen=True)
-class Samples:
-    """What a file holds, before selection and preprocessing.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, p)
-        Values as stored (``uint8`` pixels, ``float16`` features), so that memory stays small.
-    y : ndarray of shape (n,)
-        Index into ``classes``.
-    classes : tuple of str
-        All classes of the source.
-    details : mapping
-        What provenance records about the file.
-    """
-
-    X: NDArray[Any]
-    y: NDArray[np.int64]
-    classes: tuple[str, ...]
-    details: Mapping[str, object] = field(default_factory=dict)
 
 
 def unpack(data: bytes, path: Path, limit: int) -> bytes:
