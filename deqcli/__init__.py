@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from deqcli.data.mixture import sphere as sphere
     from deqcli.equivalents import Equivalent as Equivalent
     from deqcli.equivalents import equivalent as equivalent
+    from deqcli.equivalents import operator_distance as operator_distance
+    from deqcli.equivalents import operator_norm as operator_norm
     from deqcli.kernels.exact import explicit_kernels as explicit_kernels
     from deqcli.kernels.exact import implicit_kernels as implicit_kernels
     from deqcli.matching import match as match
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
     from deqcli.scalars import explicit_scalars as explicit_scalars
     from deqcli.scalars import implicit_scalars as implicit_scalars
     from deqcli.scalars import sphere_scalars as sphere_scalars
-    from deqcli.spectra import operator_distance as operator_distance
-    from deqcli.spectra import operator_norm as operator_norm
     from deqcli.statistics import estimate_statistics as estimate_statistics
     from deqcli.vocabulary import Kernel as Kernel
 
@@ -33,12 +33,11 @@ if TYPE_CHECKING:
 _HOME = {
     "deqcli.activations": ("Activation", "activation"),
     "deqcli.data.mixture": ("GaussianMixture", "sphere"),
-    "deqcli.equivalents": ("Equivalent", "equivalent"),
+    "deqcli.equivalents": ("Equivalent", "equivalent", "operator_distance", "operator_norm"),
     "deqcli.kernels.exact": ("explicit_kernels", "implicit_kernels"),
     "deqcli.matching": ("match",),
     "deqcli.runs.execute": ("run",),
     "deqcli.scalars": ("explicit_scalars", "implicit_scalars", "sphere_scalars"),
-    "deqcli.spectra": ("operator_distance", "operator_norm"),
     "deqcli.statistics": ("estimate_statistics",),
     "deqcli.vocabulary": ("Kernel",),
 }

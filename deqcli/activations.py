@@ -22,7 +22,6 @@ from deqcli import activation_functions as functions
 from deqcli.activation_functions import Function
 from deqcli.closed_forms import ClosedForm, Erf, PiecewiseLinear, Sinusoid
 from deqcli.errors import ActivationError
-from deqcli.vocabulary import activation_title
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,11 +66,6 @@ class Activation:
     def __call__(self, x: NDArray[Any]) -> NDArray[Any]:
         """Return ``function(x) - shift``, of the shape and floating type of ``x``."""
         return self.function(x) - self.shift if self.shift else self.function(x)
-
-    @property
-    def title(self) -> str:
-        """What people call it, such as "Leaky ReLU"; a function of one's own keeps its name."""
-        return activation_title(self.name)
 
     def shifted(self, shift: float) -> Activation:
         """Return the same activation with ``shift`` subtracted (instead of any earlier shift)."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from deqcli.data.laws import Law, Mixture, Sphere
 from deqcli.data.mixture import GaussianMixture
-from deqcli.equivalents import equivalent
+from deqcli.equivalents import equivalent, operator_distance, operator_norm
 from deqcli.errors import ConvergenceError
 from deqcli.gaussian import moments
 from deqcli.kernels.exact import explicit_kernels
@@ -33,7 +33,6 @@ from deqcli.scalars import (
     SphereScalars,
     explicit_scalars,
 )
-from deqcli.spectra import operator_distance, operator_norm
 from deqcli.vocabulary import Kernel, activation_title
 
 Array = NDArray[np.float64]

@@ -147,17 +147,9 @@ def implicit_scalars(
     alpha3 = (m.m2 * ell1) ** 2 / (2 * D)
     ell2, ell3 = sigma_a2 * alpha2, sigma_a2 * alpha3
     return ImplicitScalars(
-        activation=act.name,
-        sigma_a2=float(sigma_a2),
-        sigma_b2=float(sigma_b2),
-        tau0=float(tau0),
-        tau=centre.tau,
-        shift=centre.shift,
-        m1=m.m1,
-        m2=m.m2,
-        s=m.s,
-        r=m.r,
-        gamma2=m.gamma2,
+        act.name,
+        *(float(sigma_a2), float(sigma_b2), float(tau0), centre.tau, centre.shift),
+        *(m.m1, m.m2, m.s, m.r, m.gamma2),
         alpha1=alpha1,
         alpha2=alpha2,
         alpha3=alpha3,

@@ -43,11 +43,7 @@ class MixtureStatistics:
 
     def fluctuations(self, X: Array, y: NDArray[np.int64]) -> Array:
         r"""Return :math:`\psi_i = \|x_i - Ex_i\|^2 - E\|x_i - Ex_i\|^2`, of shape (n,)."""
-        squares = np.empty(len(X))
-        for a in range(len(self.t)):
-            mine = np.flatnonzero(y == a)
-            squares[mine] = np.sum((X[mine] - self.centres[a]) ** 2, axis=1) - self.spreads[a]
-        return squares
+        return np.asarray(np.sum((X - self.centres[y]) ** 2, axis=1) - self.spreads[y])
 
 
 def check_labels(y: ArrayLike, n_samples: int) -> NDArray[np.int64]:

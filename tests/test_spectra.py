@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse.linalg import aslinearoperator
 
-from deqcli.spectra import eigenvalues, operator_distance, operator_norm
+from deqcli.equivalents import eigenvalues, operator_distance, operator_norm
 
 
 def symmetric(n, seed=0):

@@ -1,15 +1,30 @@
-"""What every source of data returns."""
+r"""Labelled samples, what every source of data returns, and how they are selected and scaled.
+
+===========  =====================================================================================
+name         map
+===========  =====================================================================================
+``centred``  :math:`x \mapsto (x - m) / s`, with :math:`m` the mean of the selected training
+             samples and :math:`s^2` their mean :math:`\|x - m\|^2`: mean zero, mean squared norm 1
+``unit``     :math:`x \mapsto (x - m) / \|x - m\|`: the same centre, then every sample on the sphere
+``raw``      the values as stored (pixels are 0 ... 255)
+===========  =====================================================================================
+
+Test samples go through the very map that the training samples fixed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deqcli.errors import DataError
+from deqcli.errors import DataError, InputError
+
+SCHEMES = ("centred", "unit", "raw")
+SELECTIONS = ("random", "first")
 
 
 @dataclass(frozen=True)
@@ -59,3 +74,149 @@ class Dataset:
     def n_classes(self) -> int:
         """Number of classes, K."""
         return int(self.y.max()) + 1 if self.y.size else 0
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """A preprocessing map with its statistics.
+
+    Parameters
+    ----------
+    name : str
+        One of `SCHEMES`.
+    mean : ndarray of shape (p,)
+        What is subtracted.
+    scale : float
+        What is divided by; 1 for ``unit``, which uses each sample's own norm instead.
+    """
+
+    name: str
+    mean: NDArray[np.float64]
+    scale: float
+
+    def __call__(self, X: NDArray[Any]) -> NDArray[np.float64]:
+        """Apply the map to samples in rows; the result is a new float64 array."""
+        Z = X.astype(np.float64)
+        if self.name != "raw":
+            Z -= self.mean
+            Z /= _norms(Z) if self.name == "unit" else self.scale
+        return Z
+
+
+def fit_transform(X: NDArray[Any], name: str) -> tuple[Scaling, NDArray[np.float64]]:
+    r"""Fix a preprocessing map from training samples, and apply it to them in one go.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, p)
+        Training samples, of any numeric type.
+    name : str
+        One of `SCHEMES`; see the table above.
+
+    Examples
+    --------
+    >>> X = np.array([[0, 0], [4, 0], [0, 2], [4, 2]], np.uint8)
+    >>> scaling, Z = fit_transform(X, "centred")
+    >>> scaling.mean.tolist(), round(scaling.scale**2, 12)
+    ([2.0, 1.0], 5.0)
+    >>> Z.mean(axis=0).tolist(), float(np.mean(np.sum(Z**2, axis=1)).round(12))
+    ([0.0, 0.0], 1.0)
+    """
+    if name not in SCHEMES:
+        raise InputError(f"`preprocess` is {name!r}; take one of {', '.join(SCHEMES)}.")
+    scaling = Scaling(name, X.mean(axis=0, dtype=np.float64), 1.0)
+    Z = scaling(X)
+    if name == "centred":
+        scale = float(np.sqrt(np.vdot(Z, Z) / len(Z)))
+        if scale == 0.0:
+            raise DataError("`preprocess` 'centred' cannot scale samples that are all the same.")
+        scaling = replace(scaling, scale=scale)
+        Z /= scale
+    return scaling, Z
+
+
+def _norms(Z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Norms of the rows as a column; none may be zero."""
+    norms: NDArray[np.float64] = np.linalg.norm(Z, axis=1, keepdims=True)
+    if not norms.all():
+        raise DataError(
+            f"`preprocess` 'unit' cannot scale sample {int(np.argmin(norms))}, which equals the "
+            "mean of the training samples; take 'centred'."
+        )
+    return norms
+
+
+def pick_classes(names: Sequence[str], classes: Sequence[int | str] | None) -> list[int]:
+    """Turn classes into indices of ``names``, in the order of ``classes``; None means all.
+
+    An entry that is one of ``names`` means that class, any other entry is an index.
+
+    Examples
+    --------
+    >>> pick_classes(["airplane", "automobile", "bird"], ["bird", 0])
+    [2, 0]
+    """
+    if classes is None:
+        return list(range(len(names)))
+    picked = []
+    for item in classes:
+        label = str(item)
+        if label in names:
+            picked.append(list(names).index(label))
+        elif label.isdecimal() and int(label) < len(names):
+            picked.append(int(label))
+        else:
+            raise InputError(f"There is no class {label!r}; `classes` may be {', '.join(names)}.")
+    if not picked or len(set(picked)) < len(picked):
+        raise InputError("`classes` must be at least one and all different.")
+    return picked
+
+
+def order(
+    y: NDArray[np.int64], classes: Sequence[int], select: str, rng: np.random.Generator | None
+) -> list[NDArray[np.intp]]:
+    """Put the samples of each class in the order in which they are to be taken.
+
+    ``first`` is file order; ``random`` a permutation of the whole class, so that, from one state
+    of the generator, a smaller selection is contained in a larger one.
+
+    Examples
+    --------
+    >>> [rows.tolist() for rows in order(np.array([1, 0, 1, 1]), [1, 0], "first", None)]
+    [[0, 2, 3], [1]]
+    """
+    if select not in SELECTIONS:
+        raise InputError(f"`select` is {select!r}; take one of {', '.join(SELECTIONS)}.")
+    rows = [np.flatnonzero(y == label) for label in classes]
+    if select == "first" or rng is None:
+        return rows
+    return [rng.permutation(row) for row in rows]
+
+
+def balanced(n: int, available: Sequence[int], names: Sequence[str], parameter: str) -> list[int]:
+    """Share ``n`` samples out over the classes; what is left over goes to the first ones.
+
+    Raises
+    ------
+    DataError
+        If a class has too few samples, or would get none.
+
+    Examples
+    --------
+    >>> balanced(5, [10, 10, 10], ["a", "b", "c"], "n")
+    [2, 2, 1]
+    """
+    base, extra = divmod(n, len(available))
+    counts = [base + (index < extra) for index in range(len(available))]
+    if n < len(available):
+        raise DataError(
+            f"`{parameter}` is {n}, which leaves some of the {len(available)} classes without a "
+            "sample; raise it."
+        )
+    if any(count > size for count, size in zip(counts, available, strict=True)):
+        table = ", ".join(
+            f"{count} of class {name} ({size} there)"
+            for name, count, size in zip(names, counts, available, strict=True)
+        )
+        raise DataError(f"`{parameter}` is {n}, more samples than there are: {table}; lower it.")
+    return counts

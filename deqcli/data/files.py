@@ -144,7 +144,7 @@ def _read_csv(file: IO[bytes], path: Path) -> tuple[NDArray[Any], NDArray[Any], 
     except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
         raise DataError(f"{path} is not a readable .csv file: {str(error).strip()}.") from None
     names = [str(name) for name in table.columns]
-    if all(_is_number(name) for name in names):
+    if not np.isnan(pd.to_numeric(names, errors="coerce")).any():
         raise DataError(f"{path} has no header; its first line must name the columns.")
     if not isinstance(table.index, pd.RangeIndex):
         raise DataError(f"{path} has more values in a line than names in its header.")
@@ -183,11 +183,3 @@ def _labels(column: pd.Series[Any], path: Path) -> NDArray[Any]:
     if column.dtype.kind in "biuf":
         return column.to_numpy()
     return column.astype(str).to_numpy(dtype=np.str_)
-
-
-def _is_number(name: str) -> bool:
-    try:
-        float(name)
-    except ValueError:
-        return False
-    return True

@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deqcli.data import files, folder, registry
-from deqcli.data.dataset import Dataset
+from deqcli.data.dataset import Dataset, balanced, fit_transform, order, pick_classes
 from deqcli.data.folder import Content
-from deqcli.data.preprocess import balanced, fit_transform, order, pick_classes
 from deqcli.data.readers import check_labels, read_cifar, read_idx, read_npy, read_npz
 from deqcli.data.registry import Source, Split
 from deqcli.errors import DataError, InputError
@@ -51,7 +50,7 @@ def load(
     select : {"random", "first"}
         Which ones of each class: drawn with ``rng``, or the first in file order.
     preprocess : {"centred", "unit", "raw"}
-        See :mod:`deqcli.data.preprocess`. Statistics come from the training samples returned.
+        See :mod:`deqcli.data.dataset`. Statistics come from the training samples returned.
     rng : numpy.random.Generator, optional
         Needed where ``select="random"`` leaves samples out. One state gives nested selections
         as ``n`` grows, and a test selection that does not depend on ``n`` (named data).

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from scipy.integrate import RK45
 from scipy.linalg import eigvalsh
 
+from deqcli.equivalents import operator_distance
 from deqcli.flow.linearised import Linearised, linearise
 from deqcli.flow.network import Network
 from deqcli.flow.settings import DescentSettings
 from deqcli.flow.state import ZERO, LostError, Samples, State
-from deqcli.spectra import operator_distance
 
 Array = NDArray[np.float64]
 

@@ -36,8 +36,7 @@ class Interval:
 
     def nodes(self, count: int) -> Array:
         """Return ``count`` Chebyshev points of the first kind."""
-        unit = np.cos(np.pi * (np.arange(count) + 0.5) / count)
-        return 0.5 * (self.low + self.high) + 0.5 * (self.high - self.low) * unit
+        return 0.5 * (self.low + self.high) + 0.5 * (self.high - self.low) * _points(count)
 
     def unit(self, x: Array) -> Array:
         """Map points of the interval to [-1, 1]."""
@@ -45,10 +44,13 @@ class Interval:
         return (2 * x - (self.low + self.high)) / width if width > 0 else np.zeros_like(x)
 
 
+def _points(count: int) -> Array:
+    return np.asarray(np.cos(np.pi * (np.arange(count) + 0.5) / count))
+
+
 def _transform(count: int) -> Array:
     """Matrix from values at ``count`` Chebyshev points to Chebyshev coefficients."""
-    unit = np.cos(np.pi * (np.arange(count) + 0.5) / count)
-    matrix = chebvander(unit, count - 1).T * (2 / count)
+    matrix = chebvander(_points(count), count - 1).T * (2 / count)
     matrix[0] /= 2
     return np.asarray(matrix)
 
@@ -105,11 +107,12 @@ class PairTable:
         """Interpolate the CK or the NTK; None where no degree resolves it."""
 
         def select(norm1: Array, norm2: Array, omega: Array) -> Array:
-            out = np.empty_like(omega)
-            for start in range(0, omega.size, _PAIRS):
-                part = slice(start, start + _PAIRS)
-                out[part] = pairs(norm1[part], norm2[part], np.pi / 2 - omega[part]).of(kernel)
-            return out
+            grid = np.broadcast_arrays(norm1, norm2, np.pi / 2 - omega)
+            flat = np.stack([array.ravel() for array in grid])
+            parts = [flat[:, start : start + _PAIRS] for start in range(0, flat.shape[1], _PAIRS)]
+            return np.concatenate([pairs(*part).of(kernel) for part in parts]).reshape(
+                grid[0].shape
+            )
 
         norm_sizes = _sizes(5, _MAX_NORM_DEGREE, norms)
         angle_sizes = _sizes(9, _MAX_ANGLE_DEGREE, omegas)
@@ -181,16 +184,9 @@ def _guess_sizes(
     angle_sizes: list[int],
 ) -> tuple[int, int]:
     """Find on a few lines which sizes resolve the function, so that most tables are built once."""
-    corners = [(norms.low, norms.low), (norms.low, norms.high), (norms.high, norms.high)]
-    ends = [(q, w) for q in (norms.low, norms.high) for w in (omegas.low, omegas.high)]
-
-    def along_angle(w: Array) -> Array:
-        first, second = (np.repeat([c[k] for c in corners], w.size) for k in (0, 1))
-        return function(first, second, np.tile(w, len(corners))).reshape(len(corners), -1).T
-
-    def along_norm(r: Array) -> Array:
-        second, w = (np.repeat([e[k] for e in ends], r.size) for k in (0, 1))
-        return function(np.tile(r, len(ends)), second, w).reshape(len(ends), -1).T
+    low, high = norms.low, norms.high
+    norm1, norm2 = np.array([[low, low, high], [low, high, high]])
+    norm, omega = np.array([[low, low, high, high], [omegas.low, omegas.high] * 2])
 
     def first(sizes: list[int], interval: Interval, line: Callable[[Array], Array]) -> int:
         for index, count in enumerate(sizes):
@@ -198,7 +194,10 @@ def _guess_sizes(
                 return index
         return len(sizes)
 
-    return first(norm_sizes, norms, along_norm), first(angle_sizes, omegas, along_angle)
+    return (
+        first(norm_sizes, norms, lambda r: function(r[:, None], norm, omega)),
+        first(angle_sizes, omegas, lambda w: function(norm1, norm2, w[:, None])),
+    )
 
 
 def _coefficients(
@@ -210,11 +209,7 @@ def _coefficients(
 ) -> Array:
     first, second = np.triu_indices(norm_count)
     r, w = norms.nodes(norm_count), omegas.nodes(angle_count)
-    flat = function(
-        np.repeat(r[first], angle_count),
-        np.repeat(r[second], angle_count),
-        np.tile(w, first.size),
-    ).reshape(first.size, angle_count)
+    flat = function(r[first, None], r[second, None], w)
     values = np.empty((angle_count, norm_count, norm_count))
     values[:, first, second] = flat.T
     values[:, second, first] = flat.T

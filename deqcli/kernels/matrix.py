@@ -144,10 +144,11 @@ class KernelMatrix:
                 if whole and not _on_diagonal(rows, columns):
                     out[columns, rows] = part.T
 
+        # Of a whole symmetric matrix, only tiles that reach the diagonal or lie beyond.
         tiles = [
             (slice(i, min(i + _ROWS, stop)), slice(j, min(j + _COLUMNS, self.shape[1])))
             for i in range(start, stop, _ROWS)
-            for j in self._column_starts(i, whole)
+            for j in range(i // _COLUMNS * _COLUMNS if whole else 0, self.shape[1], _COLUMNS)
         ]
         _run_tiles(tile, tiles, 1 if None in tables else _threads())
         if self.symmetric:
@@ -158,11 +159,6 @@ class KernelMatrix:
                     _mirror_diagonal_tiles(out)
                 out[here - start, here] = diagonal[start:stop]
         return outs
-
-    def _column_starts(self, row: int, whole: bool) -> range:
-        """Return starts of column tiles; for a symmetric matrix those that reach the diagonal."""
-        first = (row // _COLUMNS) * _COLUMNS if whole else 0
-        return range(first, self.shape[1], _COLUMNS)
 
     @cached_property
     def diagonals(self) -> PairValues:

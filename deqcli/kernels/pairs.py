@@ -169,12 +169,9 @@ class ImplicitPairs(PairKernel):
 
 @dataclass(frozen=True)
 class ExplicitPairs(PairKernel):
-    r"""CK and NTK of :math:`x^{(l)} = \sigma_l(W_l x^{(l-1)})/\sqrt{m_l}` (theory.md §5).
+    r"""CK and NTK of :math:`x^{(l)} = \sigma_l(W_l x^{(l-1)})/\sqrt{m_l}`, layer by layer.
 
-    .. math:: \Sigma^{(l)} = E[\sigma_l(u)\sigma_l(v)], \qquad
-       \Theta^{(l)} = \Sigma^{(l)} + \Theta^{(l-1)} E[\sigma_l'(u)\sigma_l'(v)],
-
-    over :math:`\Sigma^{(l-1)}`, starting from :math:`\Sigma^{(0)} = \Theta^{(0)} = x^\top x'`.
+    The recursion is that of :func:`deqcli.kernels.exact.explicit_kernels` (theory.md §5).
     """
 
     acts: tuple[Activation, ...]

@@ -1,23 +1,11 @@
 """Matching: the shallow explicit network that equals a deep equilibrium model."""
 
 from deqcli.matching.export import export
-from deqcli.matching.targets import Target, deq_target, network_target
-from deqcli.matching.twins import (
-    Attempt,
-    DiagonalSlope,
-    Match,
-    match,
-    match_sphere,
-    match_target,
-    plain_network,
-)
+from deqcli.matching.targets import network_target
+from deqcli.matching.twins import Match, match, match_sphere, match_target, plain_network
 
 __all__ = [
-    "Attempt",
-    "DiagonalSlope",
     "Match",
-    "Target",
-    "deq_target",
     "export",
     "match",
     "match_sphere",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
-from numpy.polynomial import hermite_e
 
+from deqcli.activation_functions import Bound, polynomial
 from deqcli.activations import Activation
 from deqcli.errors import InputError
 from deqcli.matching.twins import Match
@@ -148,14 +146,9 @@ def _expression(act: Activation, target: str) -> str:
     if family == "maxlin":
         top = "np.maximum" if target == "numpy" else "torch.maximum"
         return f"{top}({p['a']!r} * x, {p['b']!r} * x)" + constant
-    if family == "quadratic":
-        ascending = [p["a0"], p["a1"], p["a2"]]
-    elif family == "hermite":
-        series = [p.get(f"c{k}", 0.0) / math.sqrt(math.factorial(k)) for k in range(9)]
-        powers = hermite_e.herme2poly(np.array(series))
-        ascending = [float(c) / p["scale"] ** k for k, c in enumerate(np.trim_zeros(powers, "b"))]
-    else:
+    if not (isinstance(act.function, Bound) and act.function.function is polynomial):
         raise InputError(f"`match` has {act.name!r}, which is of no family that can be exported.")
+    ascending = [float(c) for c in np.trim_zeros(act.function.parameters[0], "b")]
     ascending[0] -= shift
     text = repr(ascending[-1])
     for c in ascending[-2::-1]:

@@ -7,8 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from deqcli.matching.families import TITLES
-from deqcli.matching.targets import SCALAR_NAMES, TOLERANCE, Target
+from deqcli.matching.targets import SCALAR_NAMES, TITLES, TOLERANCE, Target
 from deqcli.vocabulary import Kernel
 
 Array = NDArray[np.float64]
@@ -29,28 +28,31 @@ def symbols(target: Target) -> list[str]:
     return [_GREEK[n[:-1]] + n[-1] for n in names[:3]] + [_DIAGONAL[names[3]]]
 
 
-def one_layer_gap(target: Target) -> float:
-    r"""Return :math:`c_2 - c_3/2` (CK) or :math:`c_2 - c_3/6` (NTK), relative to :math:`c_2`.
+def _part(target: Target) -> tuple[str, float]:
+    r"""Return how :math:`c_3/2` (CK) or :math:`c_3/6` (NTK) is written, and what it is.
 
-    One hidden layer has zero: :math:`c_2 = \frac14m_2^2`, :math:`c_3 = \frac12m_2^2` and, for the
-    NTK, :math:`\frac32m_2^2` (theory.md §5). Both vanish together for a DEQ, when
-    :math:`\alpha_4 = \ell_1`.
+    One hidden layer has this for :math:`c_2`: :math:`c_2 = \frac14m_2^2`,
+    :math:`c_3 = \frac12m_2^2` and, for the NTK, :math:`\frac32m_2^2` (theory.md §5). Both kernels
+    of a DEQ have it together, when :math:`\alpha_4 = \ell_1`.
     """
-    return float((target.c2 - target.c3 / _ratio(target)) / target.denominators[1])
+    sign, divisor = ("½", 2) if target.twin is Kernel.CK else ("⅙", 6)
+    return sign + symbols(target)[2], target.c3 / divisor
 
 
-def _ratio(target: Target) -> int:
-    return 2 if target.twin is Kernel.CK else 6
+def one_layer_will_do(target: Target) -> bool:
+    """Whether the even part is that of one hidden layer."""
+    return bool(abs(target.c2 - _part(target)[1]) <= TOLERANCE * target.denominators[1])
 
 
 def _gap_text(target: Target) -> str:
-    _, two, three, _ = symbols(target)
-    part = "½" if target.twin is Kernel.CK else "⅙"
-    half = target.c3 / _ratio(target)
-    digits = 4
-    while digits < 10 and f"{target.c2:.{digits}f}" == f"{half:.{digits}f}":
+    (text, part), digits = _part(target), 4
+    while digits < 10 and f"{target.c2:.{digits}f}" == f"{part:.{digits}f}":
         digits += 1
-    return f"{two} = {target.c2:.{digits}f} ≠ {part}{three} = {half:.{digits}f}"
+    two = symbols(target)[1]
+    return (
+        f"{two} = {target.c2:.{digits}f} ≠ {text} = {part:.{digits}f}: "
+        "one hidden layer cannot match"
+    )
 
 
 def _excess_text(target: Target) -> str:
@@ -63,10 +65,9 @@ def why_depth(target: Target) -> str:
     _, two, three, _ = symbols(target)
     if not target.curved:
         return f"{two} = {three} = 0 and {_excess_text(target)}"
-    if abs(one_layer_gap(target)) <= TOLERANCE:
-        part = "½" if target.twin is Kernel.CK else "⅙"
-        return f"{two} = {part}{three} = {target.c2:.4g}, as one hidden layer has"
-    return f"{_gap_text(target)}: one hidden layer cannot match"
+    if one_layer_will_do(target):
+        return f"{two} = {_part(target)[0]} = {target.c2:.4g}, as one hidden layer has"
+    return _gap_text(target)
 
 
 def success(target: Target, family: str, layers: int) -> str:
@@ -97,8 +98,8 @@ def failure(target: Target, family: str, layers: int, residuals: Array) -> str:
         if target.excess < 1:
             return f"{_excess_text(target)} is below 1, which no activation reaches"
         return f"{_excess_text(target)} is not below π/2 = 1.5708, where H-Tanh ends"
-    if layers == 1 and abs(one_layer_gap(target)) > TOLERANCE:
-        return f"{_gap_text(target)}: one hidden layer cannot match"
+    if layers == 1 and not one_layer_will_do(target):
+        return _gap_text(target)
     if not target.curved and family != "cubic":
         return (
             f"{two} = {three} = 0 leaves {title} layers linear with R = 1, "

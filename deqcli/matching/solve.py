@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq, nnls
 from scipy.special import ndtri
 
-from deqcli.matching.families import SIZES, htanh_moments, network_scalars
-from deqcli.matching.targets import TOLERANCE, Target
+from deqcli.matching.targets import SIZES, TOLERANCE, Target, htanh_moments, network_scalars
 from deqcli.vocabulary import Kernel
 
 Array = NDArray[np.float64]

@@ -13,10 +13,17 @@ import numpy as np
 
 from deqcli.activations import Activation, activation
 from deqcli.errors import InputError
-from deqcli.matching.families import FAMILIES, TITLES, network
 from deqcli.matching.reasons import failure, success
 from deqcli.matching.solve import solve
-from deqcli.matching.targets import TOLERANCE, Target, deq_target, network_target
+from deqcli.matching.targets import (
+    FAMILIES,
+    TITLES,
+    TOLERANCE,
+    Target,
+    deq_target,
+    network,
+    network_target,
+)
 from deqcli.scalars import ImplicitScalars, explicit_scalars, sphere_scalars
 from deqcli.vocabulary import Kernel
 

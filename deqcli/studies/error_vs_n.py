@@ -133,8 +133,8 @@ class ErrorVsN(Study[ErrorSettings, ErrorSettings]):
         """Measure the error of every activation on one data set."""
         import numpy as np
 
+        from deqcli.equivalents import operator_distance, operator_norm
         from deqcli.models import deq_model
-        from deqcli.spectra import operator_distance, operator_norm
 
         settings = prepared
         # The stream does not know the activation: all of them see the same samples.

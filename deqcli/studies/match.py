@@ -148,8 +148,8 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         return 5 * 8 * n * n + 150_000_000
 
     def compute(self, prepared: Prepared, net: Net) -> Arrays:
+        from deqcli.equivalents import eigenvalues
         from deqcli.kernels.exact import explicit_kernels
-        from deqcli.spectra import eigenvalues
 
         model, twin = prepared.model, prepared.twin
         assert model is not None
@@ -247,7 +247,7 @@ def _deq_activation(settings: MatchSettings) -> Activation:
 
 def _compare(load: Load) -> tuple[dict[Net, NDArray[np.float64]], dict[str, float]]:
     """Return the spectra of the three networks, and the distances of two to the DEQ."""
-    from deqcli.spectra import operator_distance, operator_norm
+    from deqcli.equivalents import operator_distance, operator_norm
 
     deq = load(Net.DEQ.value)
     norm = operator_norm(deq["kernel"])
@@ -268,7 +268,7 @@ def _eigenvalue_rows(
     import numpy as np
     import pandas as pd
 
-    from deqcli.spectra import count_isolated
+    from deqcli.equivalents import count_isolated
 
     isolated = count_isolated(spectra[Net.DEQ][::-1])
     index = np.arange(spectra[Net.DEQ].size)

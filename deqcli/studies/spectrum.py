@@ -105,8 +105,8 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
         return 6 * 8 * n * n + 4 * width * (3 * width + 6 * n + 2 * p) + 150_000_000
 
     def compute(self, prepared: Prepared, kind: str, start: int = 0, stop: int = 0) -> Arrays:
+        from deqcli.equivalents import eigenvalues
         from deqcli.monte_carlo import accumulate
-        from deqcli.spectra import eigenvalues
 
         settings, model = prepared.settings, prepared.model
         if kind == "equivalent":
@@ -138,7 +138,7 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
     def assemble(self, prepared: Prepared, load: Load) -> Assembled:
         import pandas as pd
 
-        from deqcli.spectra import count_isolated, eigenvalues, operator_distance
+        from deqcli.equivalents import count_isolated, eigenvalues, operator_distance
 
         settings, model = prepared.settings, prepared.model
         kernels: dict[str, NDArray[np.float64]] = {}
@@ -276,7 +276,7 @@ def _distance(
     A pre-activation kernel and its equivalent differ by :math:`\sigma_a^2` times what the
     network's differ by, so one distance gives both.
     """
-    from deqcli.spectra import operator_distance, operator_norm
+    from deqcli.equivalents import operator_distance, operator_norm
 
     distance, norm = operator_distance(kernel, closed), operator_norm(kernel)
     distances = {"distance": distance, "norm": norm, "relative": distance / norm}

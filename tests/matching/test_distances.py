@@ -5,9 +5,9 @@ import pytest
 
 from deqcli.activations import REGISTRY, activation
 from deqcli.data.mixture import GaussianMixture
+from deqcli.equivalents import operator_distance, operator_norm
 from deqcli.kernels.exact import explicit_kernels, implicit_kernels
 from deqcli.matching import match, plain_network
-from deqcli.spectra import operator_distance, operator_norm
 
 LIPSCHITZ = [name for name in REGISTRY if np.isfinite(activation(name).lipschitz)]
 

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deqcli.matching.families import SIZES, network, network_scalars
 from deqcli.matching.solve import htanh_excess
-from deqcli.matching.targets import network_target
+from deqcli.matching.targets import SIZES, network, network_scalars, network_target
 from deqcli.vocabulary import Kernel
 
 NUMBER = st.floats(0.2, 1.5)

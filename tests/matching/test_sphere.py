@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from deqcli.data.mixture import sphere
+from deqcli.equivalents import operator_distance
 from deqcli.errors import InputError
 from deqcli.kernels.exact import explicit_kernels, implicit_kernels
 from deqcli.matching import match_sphere
-from deqcli.spectra import operator_distance
 from deqcli.vocabulary import Kernel
 
 pytestmark = pytest.mark.filterwarnings("ignore::deqcli.errors.OutsidePapersRangeWarning")

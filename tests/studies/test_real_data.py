@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deqcli.spectra import operator_distance, operator_norm
+from deqcli.equivalents import operator_distance, operator_norm
 from deqcli.studies import inputs
 
 _BESIDE = Path(__file__).parents[3] / "shared" / "data"
