@@ -34,17 +34,6 @@ def toeplitz(p: int, correlation: float) -> Array:
     return np.asarray(toeplitz_matrix(float(correlation) ** np.arange(p)))
 
 
-def balanced_counts(n: int, classes: int) -> NDArray[np.int64]:
-    """Return class sizes that differ by at most one, the larger first.
-
-    Examples
-    --------
-    >>> balanced_counts(8, 3)
-    array([3, 3, 2])
-    """
-    return np.array([n // classes + (a < n % classes) for a in range(classes)], dtype=np.int64)
-
-
 @dataclass(frozen=True)
 class GaussianMixture:
     r"""A K-class Gaussian mixture in the papers' scaling.
@@ -115,7 +104,9 @@ class GaussianMixture:
         self, n: int, rng: np.random.Generator, counts: NDArray[np.int64] | None = None
     ) -> Dataset:
         """Draw n samples, class after class, balanced unless ``counts`` says otherwise."""
-        counts = balanced_counts(n, len(self.means)) if counts is None else counts
+        if counts is None:
+            parts = np.array_split(np.empty(n), len(self.means))  # the larger ones first
+            counts = np.array([len(part) for part in parts])
         counts = np.asarray(counts, dtype=np.int64)
         if counts.shape != (len(self.means),) or counts.sum() != n:
             raise InputError(

@@ -165,7 +165,10 @@ def make(
     values = features(samples.X[:limit], parameters, batch)
 
     make_folder(folder)
-    packed, content = _pack(values)
+    stream = io.BytesIO()
+    np.save(stream, values, allow_pickle=False)
+    content = stream.getvalue()
+    packed = lzma.compress(content, preset=_XZ_PRESET)
     write_bytes(target, packed)
     write_bytes(folder / "labels.npz", labels)
     record = {
@@ -206,13 +209,6 @@ def _merge_labels(path: Path, split: Split, y: NDArray[np.int64], force: bool) -
     stream = io.BytesIO()
     np.savez_compressed(stream, **arrays | {key: y.astype(np.uint8)})
     return stream.getvalue()
-
-
-def _pack(values: NDArray[np.float16]) -> tuple[bytes, bytes]:
-    stream = io.BytesIO()
-    np.save(stream, values, allow_pickle=False)
-    content = stream.getvalue()
-    return lzma.compress(content, preset=_XZ_PRESET), content
 
 
 def _checksums(packed: bytes, content: bytes) -> dict[str, str]:

@@ -19,6 +19,7 @@ from deqcli.kernels.pairs import PairKernel, PairValues
 from deqcli.vocabulary import Kernel
 
 Array = NDArray[np.float64]
+Sampled = Callable[[Array, Array, Array], Array]
 
 #: Trailing coefficients below this, relative to the largest, count as nothing.
 TOLERANCE = 5e-12
@@ -110,9 +111,8 @@ class PairTable:
             grid = np.broadcast_arrays(norm1, norm2, np.pi / 2 - omega)
             flat = np.stack([array.ravel() for array in grid])
             parts = [flat[:, start : start + _PAIRS] for start in range(0, flat.shape[1], _PAIRS)]
-            return np.concatenate([pairs(*part).of(kernel) for part in parts]).reshape(
-                grid[0].shape
-            )
+            values = np.concatenate([pairs(*part).of(kernel) for part in parts])
+            return values.reshape(grid[0].shape)
 
         norm_sizes = _sizes(5, _MAX_NORM_DEGREE, norms)
         angle_sizes = _sizes(9, _MAX_ANGLE_DEGREE, omegas)
@@ -177,35 +177,27 @@ class PairTable:
 
 
 def _guess_sizes(
-    function: Callable[[Array, Array, Array], Array],
-    norms: Interval,
-    omegas: Interval,
-    norm_sizes: list[int],
-    angle_sizes: list[int],
+    function: Sampled, norms: Interval, omegas: Interval, *sizes: list[int]
 ) -> tuple[int, int]:
     """Find on a few lines which sizes resolve the function, so that most tables are built once."""
     low, high = norms.low, norms.high
     norm1, norm2 = np.array([[low, low, high], [low, high, high]])
     norm, omega = np.array([[low, low, high, high], [omegas.low, omegas.high] * 2])
 
-    def first(sizes: list[int], interval: Interval, line: Callable[[Array], Array]) -> int:
-        for index, count in enumerate(sizes):
+    def first(counts: list[int], interval: Interval, line: Callable[[Array], Array]) -> int:
+        for index, count in enumerate(counts):
             if count == 1 or _resolved(_transform(count) @ line(interval.nodes(count)), 0):
                 return index
-        return len(sizes)
+        return len(counts)
 
     return (
-        first(norm_sizes, norms, lambda r: function(r[:, None], norm, omega)),
-        first(angle_sizes, omegas, lambda w: function(norm1, norm2, w[:, None])),
+        first(sizes[0], norms, lambda r: function(r[:, None], norm, omega)),
+        first(sizes[1], omegas, lambda w: function(norm1, norm2, w[:, None])),
     )
 
 
 def _coefficients(
-    function: Callable[[Array, Array, Array], Array],
-    norms: Interval,
-    omegas: Interval,
-    norm_count: int,
-    angle_count: int,
+    function: Sampled, norms: Interval, omegas: Interval, norm_count: int, angle_count: int
 ) -> Array:
     first, second = np.triu_indices(norm_count)
     r, w = norms.nodes(norm_count), omegas.nodes(angle_count)
