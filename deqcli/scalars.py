@@ -17,9 +17,9 @@ from numpy.polynomial.chebyshev import Chebyshev
 from numpy.typing import NDArray
 
 from deqcli.activations import Activation, activation
-from deqcli.errors import InputError, silence_range_warning
-from deqcli.gaussian import Moments, centring, moments
-from deqcli.kernels.exact import explicit_kernels, implicit_kernels
+from deqcli.errors import InputError
+from deqcli.gaussian import Moments, centring, check_existence, moments
+from deqcli.kernels.pairs import ExplicitPairs, ImplicitPairs
 from deqcli.vocabulary import Kernel
 
 Array = NDArray[np.float64]
@@ -316,20 +316,26 @@ def sphere_scalars(
     if dimension < 1:
         raise InputError(f"`dimension` is {dimension}; give at least 1.")
     layers = [network] if isinstance(network, str | Activation) else list(network)
-    if sigma_a2 is not None and layers != [network]:
+    pairs: ImplicitPairs | ExplicitPairs
+    scale, gram = 1.0, 0.0
+    if sigma_a2 is None:
+        pairs = ExplicitPairs(tuple(map(activation, layers)))
+        member = Kernel.of_explicit(kernel, "kernel")
+    elif layers != [network]:
         raise InputError(
             "`network` has several layers, but a DEQ has one activation; leave out `sigma_a2`."
         )
+    else:
+        sigma_b2 = 1 - sigma_a2 if sigma_b2 is None else sigma_b2
+        pairs = ImplicitPairs(activation(layers[0]), float(sigma_a2), float(sigma_b2))
+        check_existence(pairs.act, sigma_a2, sigma_b2, papers_range=False)
+        member = Kernel.of(kernel, "kernel")
+        if member.before_activation:
+            scale, gram = pairs.sigma_a2, pairs.sigma_b2
 
     def g(t: Array) -> Array:
-        pole, others = [[1.0, 0.0]], np.stack([t, np.sqrt(1 - t**2)], axis=1)
-        with silence_range_warning():  # HLD does not ask for the papers' range
-            kernels = (
-                explicit_kernels(pole, layers, others)
-                if sigma_a2 is None
-                else implicit_kernels(pole, layers[0], sigma_a2, sigma_b2, others)
-            )
-        return kernels.compute(kernel)[0][0]
+        one = np.ones_like(t)
+        return scale * pairs(one, one, np.arccos(t)).of(member) + gram * t
 
     # g is smooth but at t = +-1; on an interval half as long 40 terms are exact to rounding.
     series = Chebyshev.interpolate(g, 40, domain=[-0.5, 0.5])

@@ -75,8 +75,7 @@ def _htanh(target: Target) -> tuple[str, Layers]:
         # The limit c -> infinity.
         c1 = target.c1 if twin is Kernel.CK else target.c1 / 2
         return "lrelu", [[math.sqrt(c1), 0.0]]
-    narrow = 1e-8
-    cut = narrow
+    cut = narrow = 1e-8
     if htanh_excess(narrow, twin) > R:
         cut = brentq(lambda h: htanh_excess(h, twin) - R, narrow, 9.0, xtol=1e-15, rtol=1e-15)
     # All scalars are proportional to the gain's square: by least squares if R is out of reach.

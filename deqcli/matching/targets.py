@@ -185,9 +185,7 @@ def network_target(
     return Target(kernel, c.c1, c.c2, c.c3, c.d, s.slope(kernel.explicit), s.tau0), s.acts
 
 
-#: The papers' families in the papers' order, and the cubic one, which is ours.
-FAMILIES = ("htanh", "lrelu", "quadratic", "cubic")
-#: How many numbers a layer has.
+#: How many numbers a layer has: the papers' families in their order, and the cubic one, ours.
 SIZES = {"htanh": 2, "lrelu": 2, "quadratic": 2, "cubic": 3}
 #: How the papers write them.
 TITLES = {"htanh": "H-Tanh", "lrelu": "L-ReLU", "quadratic": "quadratic", "cubic": "cubic"}

@@ -16,7 +16,7 @@ from deqcli.errors import InputError
 from deqcli.matching.reasons import failure, success
 from deqcli.matching.solve import solve
 from deqcli.matching.targets import (
-    FAMILIES,
+    SIZES,
     TITLES,
     TOLERANCE,
     Target,
@@ -230,8 +230,8 @@ def plain_network(act: Activation | str, layers: int, tau0: float = 1.0) -> tupl
 
 
 def _plan(family: str, layers: int | str) -> list[tuple[str, int]]:
-    if family not in ("auto", *FAMILIES):
-        raise InputError(f"`family` is {family!r}; choose from auto, {', '.join(FAMILIES)}.")
+    if family not in ("auto", *SIZES):
+        raise InputError(f"`family` is {family!r}; choose from auto, {', '.join(SIZES)}.")
     if layers not in ("auto", 1, 2):
         raise InputError(f"`layers` is {layers!r}; choose 1, 2 or auto.")
     known = _ORDER if family == "auto" else ((family, 1), (family, 2))
