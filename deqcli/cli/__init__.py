@@ -17,7 +17,7 @@ import click
 
 from deqcli import study
 from deqcli._version import __version__
-from deqcli.cli.options import with_flags
+from deqcli.cli.options import tell
 from deqcli.errors import DeqcliError, OutsidePapersRangeWarning
 
 #: Commands that are no study -> (module that defines ``command``, one line of help).
@@ -129,16 +129,11 @@ class _Echo(logging.Handler):
     """Writes log lines to whatever standard error is now, with options in place of parameters."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        _tell(self.format(record))
-
-
-def _tell(text: str) -> None:
-    ctx = click.get_current_context(silent=True)
-    click.echo(with_flags(text, ctx.command) if ctx else text, err=True)
+        tell(self.format(record))
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    _tell(f"warning: {message}")
+    tell(f"warning: {message}")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -165,7 +160,7 @@ def run(arguments: Sequence[str]) -> int:
                 import traceback
 
                 traceback.print_exc()
-            click.echo(f"error: {error}", err=True)
+            tell(f"error: {error}")
             return error.exit_code
         except BrokenPipeError:
             # The reader of stdout went away (head, less); keep Python from complaining at exit.
@@ -179,9 +174,7 @@ def run(arguments: Sequence[str]) -> int:
                 import traceback
 
                 traceback.print_exc()
-            click.echo(
-                f"error: {type(error).__name__}: {error} (deqcli -v shows where; "
-                "please report it).",
-                err=True,
+            tell(
+                f"error: {type(error).__name__}: {error} (deqcli -v shows where; please report it)."
             )
             return 1

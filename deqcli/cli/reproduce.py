@@ -172,7 +172,7 @@ class _Runner:
             if outcome.result is not None:
                 show(preset.study, outcome.result)
             if outcome.reason:
-                click.echo(f"{preset.name}: {outcome.status}: {outcome.reason}", err=True)
+                options.tell(f"{preset.name}: {outcome.status}: {outcome.reason}")
             made.append(_Made(outcome, summary.rows(outcome, known, self.jobs)))
             # After each, so that an interrupt leaves the summary of what is finished.
             paths = summary.write(folder, [each.rows for each in made], old)
@@ -240,7 +240,7 @@ def _compare(made: Sequence[_Made], kept: pd.DataFrame, folder: Path, committed:
         names = {each.outcome.preset.name for each in done}
         differences += check.compare_verdicts(fresh, kept, names)
     for difference in differences:
-        click.echo(f"differs: {difference}", err=True)
+        options.tell(f"differs: {difference}")
     rest = f"; not compared: {', '.join(left)}" if left else ""
     click.echo(f"{len(done)} of {len(made)} tables compared{rest}", err=True)
     if done and not differences:

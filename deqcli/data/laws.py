@@ -20,6 +20,7 @@ from deqcli.data.dataset import Dataset
 from deqcli.data.mixture import GaussianMixture, sphere, toeplitz
 from deqcli.errors import InputError
 from deqcli.statistics import MixtureStatistics, estimate_statistics
+from deqcli.vocabulary import suggestion
 
 if TYPE_CHECKING:
     from deqcli.shared_settings import SourceSettings
@@ -198,10 +199,8 @@ class RealData(Law):
             if not Path(self.name).is_file():
                 raise InputError(f"`data` is {self.name}; there is no such file.")
         elif self.name.partition(":")[0] not in registry.names():
-            known = ", ".join(("gmm", "sphere", *registry.names()))
-            raise InputError(
-                f"`data` is {self.name!r}; choose from {known}, or give a .npz or .csv file."
-            )
+            known = ("gmm", "sphere", *registry.names(), "a .npz or .csv file")
+            raise InputError(f"`data` is {self.name!r}; {suggestion(self.name, known)}")
 
     def identity(self) -> dict[str, Any]:
         if not self.own_file:

@@ -231,6 +231,11 @@ class _Run:
         if not finished and self.scheduler is None:
             hint = self.study.memory_hint
             memory.check(needed, f"{self.study.name} with `jobs` {jobs}", hint)
+        if not finished:
+            # Whatever is wrong with the inputs is said here: before any file is touched, and once
+            # instead of by every worker.
+            with pinned(self.study.threads):
+                prepared(self.study.name, self.settings)
         with store.open(force=force):
             if (record := store.record()) is not None:
                 paths = self._redraw(store, record)
@@ -257,9 +262,6 @@ class _Run:
             "%s: %d points on %s, %d BLAS thread(s) each",
             self.study.name, len(points), where, self.study.threads,
         )  # fmt: skip
-        # Whatever is wrong with the inputs is said here once, and not by every worker.
-        with pinned(self.study.threads):
-            prepared(self.study.name, self.settings)
         outcomes = run_points(
             partial(compute_point, self.study.name, self.settings),
             points,
