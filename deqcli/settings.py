@@ -18,7 +18,7 @@ import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from deqcli.errors import InputError
 from deqcli.vocabulary import Word, suggestion
@@ -293,9 +293,6 @@ class Settings:
         ...
     deqcli.errors.InputError: `trials` is 0; give a whole number at least 1.
     """
-
-    #: How the fields are called together in an error, such as ``deqcli spectrum``.
-    title: ClassVar[str] = "the settings"
 
     def __post_init__(self) -> None:
         for option in options(type(self)):

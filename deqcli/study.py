@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from deqcli.errors import InputError
-from deqcli.settings import Settings, options
+from deqcli.settings import Settings
 from deqcli.vocabulary import suggestion
 
 if TYPE_CHECKING:
@@ -257,8 +257,3 @@ def _package() -> Any:
 def prepared(name: str, settings: Settings) -> Any:
     """Return what a study prepared for its settings in this process, made once."""
     return get(name).prepare(settings)
-
-
-def option_names(study: Study[Any, Any]) -> tuple[str, ...]:
-    """Return the keys that a settings file for the study may have."""
-    return tuple(option.key for option in options(study.settings))

@@ -29,9 +29,9 @@ def test_fitted_values_without_the_matrix():
 
 
 def test_singular_kernel_and_bad_input():
-    with pytest.raises(ConvergenceError, match="raise --ridge"):
+    with pytest.raises(ConvergenceError, match="raise `ridge`"):
         classify(-np.eye(4), np.array([0, 1, 0, 1]), np.eye(4), np.array([0, 1, 0, 1]), 0.0)
     with pytest.raises(InputError, match="do not fit"):
         classify(np.eye(4), np.array([0, 1]), np.eye(4), np.array([0, 1, 0, 1]))
-    with pytest.raises(InputError, match="--ridge"):
+    with pytest.raises(InputError, match="`ridge`"):
         classify(np.eye(2), np.array([0, 1]), np.eye(2), np.array([0, 1]), -1.0)

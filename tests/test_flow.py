@@ -8,6 +8,7 @@ import pytest
 from scipy.linalg import expm
 
 from deqcli.errors import InputError
+from deqcli.finite.norm import NormTracker, leading_triplet
 from deqcli.flow import network as network_module
 from deqcli.flow.linearised import linearise
 from deqcli.flow.network import (
@@ -20,7 +21,6 @@ from deqcli.flow.network import (
     gradient,
     tangent_kernel,
 )
-from deqcli.flow.norm import NormTracker, leading_direction
 from deqcli.flow.state import LOST, ZERO, LostError, Samples, State
 from deqcli.flow.training import OK, Settings, checkpoints, train
 from deqcli.runs.parallel import pinned
@@ -183,7 +183,7 @@ def test_norm_is_followed_when_another_direction_takes_over():
         assert exact * 0.98 <= tracker.update(moved) <= exact * (1 + 1e-12)
     assert tracker.value == pytest.approx(exact, rel=1e-6)
     assert tracker.refresh(matrix) == pytest.approx(np.linalg.norm(matrix, 2), rel=1e-8)
-    assert leading_direction(np.diag([2.0, 1.0]))[0] == 2.0
+    assert leading_triplet(np.diag([2.0, 1.0]))[0] == 2.0
 
 
 def test_linearised_paths_and_bound_against_dense_matrices():
@@ -208,7 +208,7 @@ def test_one_step_is_one_step_of_the_gradient_of_a():
     samples = problem(n=4, p=4)
     network = draw_network(4, 8, np.random.default_rng(5), gamma0=0.4)
     before = network.matrix.copy()
-    run = train(network, samples, Settings(steps=1, step=0.5, residual=1e-12))
+    run = train(network, samples, Settings(steps=1, step=0.5, tolerance=1e-12))
     J = jacobian(network, samples.X)
     u = outputs(network.matrix, network, samples.X)
     size = 0.5 / np.linalg.eigvalsh(J @ J.T)[-1]
@@ -400,7 +400,7 @@ def test_the_equation_needs_as_much_memory_for_many_steps_and_runs_as_for_one():
     try:
         for steps in (1, 8, 8):
             tracemalloc.reset_peak()
-            train(network, problem(n=6, n_test=4), Settings("ode", steps=steps, tolerance=0))
+            train(network, problem(n=6, n_test=4), Settings("ode", steps=steps, stop_loss=0))
             peaks.append(tracemalloc.get_traced_memory()[1] / (8 * width**2))
     finally:
         tracemalloc.stop()
@@ -426,29 +426,29 @@ def test_only_one_adjoint_is_kept():
 
 def test_training_ends_when_the_loss_is_small():
     network = draw_network(6, 300, np.random.default_rng(1))
-    run = train(network, problem(n=6), Settings(tolerance=1e-3))
-    assert run.status == "loss below tol"
+    run = train(network, problem(n=6), Settings(stop_loss=1e-3))
+    assert run.status == "loss reached"
     assert run.rows[-1].train_loss <= 1e-3 < run.rows[-2].train_loss
     assert np.isfinite(run.rows[-1].test_loss)
     assert not run.lost
 
 
 @pytest.mark.parametrize(
-    ("changes", "option"),
+    ("changes", "name"),
     [
-        ({"method": "euler"}, "--method"),
-        ({"steps": 0}, "--steps"),
-        ({"step": 2.0}, "--step"),
-        ({"step": float("nan")}, "--step"),
-        ({"tolerance": -1.0}, "--tol"),
-        ({"tolerance": float("inf")}, "--tol"),
-        ({"tolerance": float("nan")}, "--tol"),
-        ({"residual": 0.1}, "--residual"),
-        ({"residual": 9e-13}, "--residual"),
+        ({"method": "euler"}, "`method`"),
+        ({"steps": 0}, "`steps`"),
+        ({"step": 2.0}, "`step`"),
+        ({"step": float("nan")}, "`step`"),
+        ({"stop_loss": -1.0}, "`stop_loss`"),
+        ({"stop_loss": float("inf")}, "`stop_loss`"),
+        ({"stop_loss": float("nan")}, "`stop_loss`"),
+        ({"tolerance": 0.1}, "`tolerance`"),
+        ({"tolerance": 9e-13}, "`tolerance`"),
     ],
 )
-def test_settings_are_checked(changes, option):
-    with pytest.raises(InputError, match=option):
+def test_settings_are_checked(changes, name):
+    with pytest.raises(InputError, match=name):
         Settings(**changes)
 
 
@@ -456,5 +456,5 @@ def test_settings_are_checked(changes, option):
     "changes", [{"gamma0": 1.0}, {"init": "zero"}, {"injection": "sin"}, {"scaling": "none"}]
 )
 def test_networks_are_checked(changes):
-    with pytest.raises(InputError, match=f"--{next(iter(changes))}"):
+    with pytest.raises(InputError, match=f"`{next(iter(changes))}`"):
         draw_network(3, 5, np.random.default_rng(0), **changes)

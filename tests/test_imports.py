@@ -12,12 +12,11 @@ ROOT = Path(__file__).parents[1] / "deqcli"
 FILES = sorted(ROOT.rglob("*.py"))
 
 FOUNDATION = {
-    "errors", "_version", "vocabulary", "closed_forms", "activation_functions", "own_functions", "activations",
-    "gaussian", "duals", "fixed_point", "weights", "in_place",
+    "errors", "_version", "vocabulary", "closed_forms", "activation_functions", "own_functions",
+    "activations", "gaussian", "duals", "finite",
 }  # fmt: skip
 THEORY = {
-    "kernels", "scalars", "statistics", "equivalents", "spectra", "matching", "ensemble",
-    "monte_carlo",
+    "kernels", "scalars", "statistics", "equivalents", "spectra", "matching", "monte_carlo",
 }  # fmt: skip
 LEARNING = {"classify", "training", "flow"}
 PLUMBING = {"runs", "figures"}

@@ -174,7 +174,7 @@ def test_run_that_leaves_no_result_has_failed(tmp_path):
     [
         ({"runs": [{"width": 9, "trial": 1, "end": "contraction lost"},
                    {"width": 20, "trial": 0, "end": "steps done"},
-                   {"width": 20, "trial": 1, "end": "loss below tol"}]},
+                   {"width": 20, "trial": 1, "end": "loss reached"}]},
          "Finished with exit code 3: width 9, trial 1: contraction lost."),
         ({"stopped": {"deq width=8 trial=0": "stopped: overflow"}},
          "Finished with exit code 3: deq width=8 trial=0: stopped: overflow."),

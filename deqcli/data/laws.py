@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 Streams = Callable[..., np.random.Generator]
 """From further names to the random stream that belongs to them."""
+Halves = tuple[Dataset, Dataset]
+"""Training and test samples."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,7 @@ class Law(abc.ABC):
         """Draw or read ``n`` samples; None for all there are."""
 
     @abc.abstractmethod
-    def load_halves(
-        self, streams: Streams, n: int | None, test_size: int
-    ) -> tuple[Dataset, Dataset]:
+    def load_halves(self, streams: Streams, n: int | None, test_size: int) -> Halves:
         """Return ``n`` training samples (None: all) and test samples (0: all there are)."""
 
     def missing(self, halves: bool) -> str:
@@ -86,11 +86,29 @@ class Law(abc.ABC):
 
 
 @dataclass(frozen=True)
-class Mixture(Law):
-    """The papers' Gaussian mixture, continued to any number of classes."""
+class Drawn(Law):
+    """A law from which any number of samples of any dimension can be drawn."""
 
     p: int
     classes: tuple[str, ...] | None
+
+    @abc.abstractmethod
+    def draw(self, n: int, rng: np.random.Generator) -> Dataset:
+        """Draw n samples."""
+
+    def shape(self, n: int | None) -> tuple[int, int]:
+        return n or 0, self.p
+
+    def load_halves(self, streams: Streams, n: int | None, test_size: int) -> Halves:
+        """See :meth:`Law.load_halves`; the two have streams of their own."""
+        train = self.draw(n or 0, streams("train"))
+        return train, self.draw(test_size or n or 0, streams("test"))
+
+
+@dataclass(frozen=True)
+class Mixture(Drawn):
+    """The papers' Gaussian mixture, continued to any number of classes."""
+
     mean_norm: float
     covariance: str
 
@@ -136,27 +154,18 @@ class Mixture(Law):
         shape = toeplitz(self.p, correlation)
         return GaussianMixture(plain.means, [scale * shape for scale in plain.covariances])
 
-    def shape(self, n: int | None) -> tuple[int, int]:
-        return n or 0, self.p
+    def draw(self, n: int, rng: np.random.Generator) -> Dataset:
+        return self.mixture.sample(n, rng)
 
     def load(self, streams: Streams, n: int | None) -> Inputs:
-        data = self.mixture.sample(n or 0, streams())
+        data = self.draw(n or 0, streams())
         return Inputs(data, self.mixture.statistics(np.bincount(data.y)))
-
-    def load_halves(
-        self, streams: Streams, n: int | None, test_size: int
-    ) -> tuple[Dataset, Dataset]:
-        """The two have streams of their own."""
-        train = self.mixture.sample(n or 0, streams("train"))
-        return train, self.mixture.sample(test_size or n or 0, streams("test"))
 
 
 @dataclass(frozen=True)
-class Sphere(Law):
+class Sphere(Drawn):
     """Points drawn uniformly from the unit sphere (HLD), without classes."""
 
-    p: int
-    classes: tuple[str, ...] | None
     class_names = ("all",)
 
     def check(self) -> None:
@@ -165,18 +174,11 @@ class Sphere(Law):
                 f"`classes` is {','.join(self.classes)}; points on the sphere have no classes."
             )
 
-    def shape(self, n: int | None) -> tuple[int, int]:
-        return n or 0, self.p
+    def draw(self, n: int, rng: np.random.Generator) -> Dataset:
+        return sphere(n, self.p, rng)
 
     def load(self, streams: Streams, n: int | None) -> Inputs:
-        return Inputs(sphere(n or 0, self.p, streams()), None)
-
-    def load_halves(
-        self, streams: Streams, n: int | None, test_size: int
-    ) -> tuple[Dataset, Dataset]:
-        """The two have streams of their own."""
-        train = sphere(n or 0, self.p, streams("train"))
-        return train, sphere(test_size or n or 0, self.p, streams("test"))
+        return Inputs(self.draw(n or 0, streams()), None)
 
 
 @dataclass(frozen=True)
@@ -218,7 +220,7 @@ class RealData(Law):
         return registry.find(self.name)[0].classes
 
     def shape(self, n: int | None) -> tuple[int, int]:
-        """An upper bound where only some classes are taken."""
+        """See :meth:`Law.shape`; an upper bound where only some classes are taken."""
         if self.own_file:
             samples, _ = files.read(Path(self.name))
             return n or len(samples.X), int(samples.X.shape[1])
@@ -229,10 +231,8 @@ class RealData(Law):
         data, _ = self._load(streams, n, None)
         return Inputs(data, estimate_statistics(data.X, data.y))
 
-    def load_halves(
-        self, streams: Streams, n: int | None, test_size: int
-    ) -> tuple[Dataset, Dataset]:
-        """A file without a test half loses a part of it."""
+    def load_halves(self, streams: Streams, n: int | None, test_size: int) -> Halves:
+        """See :meth:`Law.load_halves`; a file without a test half loses a part of it."""
         train, test = self._load(streams, n, test_size)
         assert test is not None
         return train, test

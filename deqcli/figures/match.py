@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
+from deqcli.figures.spectra import FILLED, Bulk, Isolated, draw_bulk, draw_isolated
 from deqcli.figures.style import DEQ, MATCHED, PAGE, PLAIN, styled
 from deqcli.vocabulary import activation_title
 
@@ -101,49 +100,32 @@ def _draw_activations(axes: Axes, curves: pd.DataFrame) -> None:
     axes.set_ylim(low, high + 0.35 * (high - low))
 
 
-def _draw_bulk(axes: Axes, spectra: pd.DataFrame, sources: list[str]) -> None:
+def _draw_bulk(axes: Axes, spectra: pd.DataFrame, sources: Sequence[str]) -> None:
     bulk = spectra[~spectra["isolated"].astype(bool)]
     shown = bulk[bulk["source"].isin(["deq", "matched"])]
-    values = shown["value"].to_numpy()
-    low, high = float(values.min()), float(values.max())
-    wide = low > 0 and high > 50 * float(np.median(values))
-    number = int(np.clip(len(bulk[bulk["source"] == "deq"]) / 12, 12, 60))
-    spaced = np.geomspace if wide else np.linspace
-    bins = spaced(low, high * (1 + 1e-9), number + 1).tolist()
+    histograms = []
     for source in sources:
         rows = bulk[bulk["source"] == source]
-        if rows.empty:
-            continue
         label = _NAMES[source]
         if source != "deq":
             label += f", distance {rows['distance'].iloc[0]:.3g}"
-        style: dict[str, Any] = (
-            {"alpha": 0.45, "color": DEQ}
-            if source == "deq"
-            else {"histtype": "step", "color": _COLORS[source], "lw": 1.0}
-        )
-        axes.hist(rows["value"], bins, density=not wide, label=label, **style)
-    if wide:
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-    axes.set_xlabel("eigenvalue" if wide else "eigenvalue, bulk")
-    axes.set_ylabel("eigenvalues in bin" if wide else "density")
+        style = {"histtype": "step", "color": _COLORS[source], "lw": 1.0}
+        style = FILLED if source == "deq" else style
+        histograms.append(Bulk(rows["value"].to_numpy(), label, style))
+    draw_bulk(axes, histograms, shown["value"].to_numpy())
     axes.legend(loc="upper right")
 
 
 def _draw_isolated(axes: Axes, spectra: pd.DataFrame) -> None:
-    rows = spectra[spectra["isolated"].astype(bool)]
-    marks = {"deq": "o", "matched": "x", "plain": "s"}
-    for height, source in enumerate(("plain", "matched", "deq")):
-        values = rows.loc[rows["source"] == source, "value"].to_numpy()
-        axes.plot(
-            values, np.full(values.size, height), marks[source], color=_COLORS[source], mew=1.1,
-            mfc="none",
-        )  # fmt: skip
-    for value in rows.loc[rows["source"] == "deq", "value"]:
-        axes.axvline(value, color=DEQ, lw=0.5, alpha=0.5, zorder=0)
-    axes.set_yticks(range(3), ["plain", "matched", "DEQ"])
-    axes.set_ylim(-0.6, 2.6)
-    axes.tick_params(axis="y", length=0)
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=3))
-    axes.set_xlabel("isolated")
+    isolated = spectra[spectra["isolated"].astype(bool)]
+    marks = {"plain": "s", "matched": "x", "deq": "o"}
+    rows = [
+        Isolated(
+            _NAMES[source],
+            isolated.loc[isolated["source"] == source, "value"].to_numpy(),
+            marker,
+            _COLORS[source],
+        )
+        for source, marker in marks.items()
+    ]
+    draw_isolated(axes, rows, rows[-1])

@@ -13,8 +13,6 @@ Array = NDArray[Any]
 
 # Up to this width a full decomposition is as quick as Lanczos, and exact.
 _DENSE = 100
-# Directions followed, and products of each with the matrix and its transpose in one update.
-_DIRECTIONS, _SWEEPS = 8, 3
 # Residual of a refreshed singular vector; the norm's own error is its square and below 1e-8.
 _RESIDUAL = 1e-4
 
@@ -37,8 +35,8 @@ def leading_triplet(matrix: Array, residual: float = 1e-10) -> tuple[float, Arra
     Examples
     --------
     >>> norm, left, right = leading_triplet(np.diag([1.0, -3.0]))
-    >>> norm, (left * right).tolist()
-    (3.0, [0.0, -1.0])
+    >>> norm, float(left @ right)
+    (3.0, -1.0)
     """
     m = len(matrix)
     if m <= _DENSE:
@@ -62,6 +60,12 @@ class NormTracker:
     :math:`\|MQ\| \le \|M\|` with orthonormal Q. A block follows a singular value that overtakes
     the first, where a single vector would stay behind; :meth:`refresh` starts anew, by Lanczos.
 
+    Parameters
+    ----------
+    matrix : ndarray of shape (m, m)
+    directions, sweeps : int
+        How many directions are followed, and how often an update multiplies them.
+
     Attributes
     ----------
     value : float
@@ -78,20 +82,23 @@ class NormTracker:
     True
     """
 
-    def __init__(self, matrix: Array) -> None:
-        m = len(matrix)
-        start = np.random.default_rng(0).standard_normal((m, min(_DIRECTIONS, m)))
+    def __init__(self, matrix: Array, directions: int = 8, sweeps: int = 3) -> None:
+        m, self._sweeps = len(matrix), sweeps
+        start = np.random.default_rng(0).standard_normal((m, min(directions, m)))
         self._directions: Array = start.astype(matrix.dtype)
         self.left, self.right = self._directions[:, 0], self._directions[:, -1]
         self.refresh(matrix)
 
     def update(self, matrix: Array) -> float:
         """Return the norm of a matrix near the last one."""
-        self.value = math.nan
-        if np.isfinite(matrix).all():
-            for _ in range(_SWEEPS):
-                self._directions, _ = np.linalg.qr(matrix.T @ (matrix @ self._directions))
-            self.value = float(np.linalg.norm(matrix @ self._directions, 2))
+        directions, self.value = self._directions, math.nan
+        with np.errstate(over="ignore", invalid="ignore"):
+            for _ in range(self._sweeps):
+                directions, _ = np.linalg.qr(matrix.T @ (matrix @ directions))
+            image = matrix @ directions
+        if np.isfinite(image).all():
+            self._directions = directions
+            self.value = float(np.linalg.norm(image, 2))
         return self.value
 
     def refresh(self, matrix: Array) -> float:

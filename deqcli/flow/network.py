@@ -31,19 +31,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from deqcli.errors import InputError
 from deqcli.finite.fixed_point import FixedPoint, gauss_seidel
 from deqcli.finite.norm import leading_triplet
+from deqcli.shared_settings import LayerSettings
 
 Array = NDArray[np.float64]
 
-INITS = ("gaussian", "half-normal", "diagonal")
 INJECTIONS: dict[str, Callable[[Array], Array]] = {
     "relu": lambda x: np.maximum(x, 0),
     "tanh": np.tanh,
     "identity": lambda x: x,
 }
-SCALINGS = ("norm", "papers")
 
 _MAX_SWEEPS = 500
 
@@ -105,8 +103,8 @@ def draw_network(
     gamma0 : float
         :math:`\gamma_0`, in (0, 1).
     init : str
-        Of :data:`INITS`: entries N(0, 1), :math:`|N(0, 1)|` (GEN §5.1), or N(0, 1) on the diagonal
-        and 0 beside it (GEN §5.2).
+        ``gaussian``: entries N(0, 1); ``half-normal``: :math:`|N(0, 1)|` (GEN §5.1); ``diagonal``:
+        N(0, 1) on the diagonal and 0 beside it (GEN §5.2).
     scaling : str
         ``norm``: :math:`\gamma = \gamma_0/\|A(0)\|`; ``papers``: :math:`\gamma_0/\sqrt m`.
 
@@ -116,7 +114,8 @@ def draw_network(
     >>> round(float(np.linalg.norm(network.matrix, 2)), 12)
     0.3
     """
-    check_choices(gamma0, init, injection, scaling)
+    # Refuses what cannot be drawn.
+    LayerSettings(gamma0=gamma0, init=init, injection=injection, scaling=scaling)
     W = rng.standard_normal((n_features, width))
     b = rng.choice([-1.0, 1.0], width)
     if init == "diagonal":
@@ -129,19 +128,6 @@ def draw_network(
     gamma = float(gamma0 / scale)
     A *= gamma
     return Network(A, gamma, W, b, injection)
-
-
-def check_choices(gamma0: float, init: str, injection: str, scaling: str) -> None:
-    """Refuse what :func:`draw_network` cannot draw."""
-    if not 0 < gamma0 < 1:
-        raise InputError(f"`gamma0` is {gamma0:g}; give a number between 0 and 1, such as 0.5.")
-    for name, value, known in (
-        ("init", init, INITS),
-        ("injection", injection, tuple(INJECTIONS)),
-        ("scaling", scaling, SCALINGS),
-    ):
-        if value not in known:
-            raise InputError(f"`{name}` is {value!r}; choose from {', '.join(known)}.")
 
 
 def equilibrium(matrix: Array, injected: Array, start: Array, tolerance: float) -> FixedPoint:

@@ -20,15 +20,14 @@ from numpy.typing import NDArray
 from scipy.integrate import RK45
 from scipy.linalg import eigvalsh
 
-from deqcli.errors import InputError
 from deqcli.flow.linearised import Linearised, linearise
 from deqcli.flow.network import Network
 from deqcli.flow.state import ZERO, LostError, Samples, State
+from deqcli.shared_settings import DescentSettings
 from deqcli.spectra import operator_distance
 
 Array = NDArray[np.float64]
 
-METHODS = ("gd", "ode")
 OK = "ok"
 #: How a run ends that was not lost.
 DONE, REACHED = FINISHED = ("steps done", "loss reached")
@@ -40,48 +39,6 @@ _CHECKPOINTS = 40
 _INTEGRATOR = 1e-4
 #: Its longest step in units of 1/lambda_max(H(0)); the method (RK45) is stable up to 3.3.
 _LONGEST = 2.0
-#: The smallest residual that rounding lets every solve reach.
-_TIGHTEST = 1e-12
-
-
-@dataclass(frozen=True)
-class Settings:
-    r"""How to train.
-
-    Attributes
-    ----------
-    method : str
-        ``gd`` or ``ode``.
-    steps : int
-        Gradient steps; the equation is followed over the same time.
-    step : float
-        :math:`\eta\lambda_{\max}(H(0))`. Below 2 descent is stable while H stays near H(0), and
-        up to 1 the linearised descent is never slower than the flow.
-    stop_loss : float
-        Training ends once the loss per sample is at most this.
-    tolerance : float
-        Relative residual of every solve.
-    """
-
-    method: str = "gd"
-    steps: int = 500
-    step: float = 1.0
-    stop_loss: float = 1e-8
-    tolerance: float = 1e-6
-
-    def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise InputError(f"`method` is {self.method!r}; choose from {', '.join(METHODS)}.")
-        if self.steps < 1:
-            raise InputError(f"`steps` is {self.steps}; give at least 1.")
-        if not 0 < self.step < 2:
-            raise InputError(f"`step` is {self.step:g}; to be stable, give one between 0 and 2.")
-        if not 0 <= self.stop_loss < np.inf:
-            raise InputError(f"`stop_loss` is {self.stop_loss:g}; give a finite loss, 0 or more.")
-        if not _TIGHTEST <= self.tolerance < 1e-2:
-            raise InputError(
-                f"`tolerance` is {self.tolerance:g}; give one between {_TIGHTEST:g} and 0.01."
-            )
 
 
 @dataclass(frozen=True)
@@ -152,7 +109,7 @@ def checkpoints(steps: int) -> list[int]:
     return [0, *np.unique(spread).tolist()]
 
 
-def train(network: Network, samples: Samples, settings: Settings) -> Training:
+def train(network: Network, samples: Samples, settings: DescentSettings) -> Training:
     r"""Train until the steps are done, the loss is small, or the map stops to contract.
 
     Examples
@@ -163,7 +120,7 @@ def train(network: Network, samples: Samples, settings: Settings) -> Training:
     >>> X /= np.linalg.norm(X, axis=1, keepdims=True)
     >>> y = np.sign(X[:, 0])
     >>> samples = Samples(X[:8], y[:8], X[8:], y[8:])
-    >>> run = train(draw_network(4, 60, rng), samples, Settings(steps=20))
+    >>> run = train(draw_network(4, 60, rng), samples, DescentSettings(steps=20))
     >>> run.status, len(run.rows), run.rows[-1].train_loss < run.rows[0].train_loss
     ('steps done', 21, True)
     """
@@ -201,7 +158,7 @@ def _last_row(lost: LostError, step: int) -> Row:
     return Row(step, lost.time, lost.status, norm=lost.norm, contraction=lost.contraction)
 
 
-def _descend(state: State, settings: Settings, size: float) -> Iterator[int]:
+def _descend(state: State, settings: DescentSettings, size: float) -> Iterator[int]:
     """Take gradient steps; yield their numbers."""
     yield 0
     full = set(checkpoints(settings.steps))
@@ -211,7 +168,7 @@ def _descend(state: State, settings: Settings, size: float) -> Iterator[int]:
         yield count
 
 
-def _integrate(state: State, settings: Settings, size: float) -> Iterator[int]:
+def _integrate(state: State, settings: DescentSettings, size: float) -> Iterator[int]:
     """Follow the equation from one checkpoint to the next; yield the steps they stand for."""
     yield 0
     shape = state.matrix.shape
@@ -252,7 +209,9 @@ def _integrate(state: State, settings: Settings, size: float) -> Iterator[int]:
         gc.collect()
 
 
-def _measure(state: State, line: Linearised, settings: Settings, count: int, size: float) -> Row:
+def _measure(
+    state: State, line: Linearised, settings: DescentSettings, count: int, size: float
+) -> Row:
     u, y, time = state.u, state.samples.y, count * size
     flow = line.flow(time)
     own = line.descent(size, count) if settings.method == "gd" else flow

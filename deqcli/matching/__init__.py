@@ -3,14 +3,13 @@
 from deqcli.matching.choose import match, match_target, plain_network
 from deqcli.matching.export import export
 from deqcli.matching.result import Attempt, DiagonalSlope, Match
-from deqcli.matching.sphere import SphereMatch, match_sphere
+from deqcli.matching.sphere import match_sphere
 from deqcli.matching.targets import Target, deq_target, network_target
 
 __all__ = [
     "Attempt",
     "DiagonalSlope",
     "Match",
-    "SphereMatch",
     "Target",
     "deq_target",
     "export",

@@ -10,7 +10,6 @@ from numpy.polynomial import hermite_e
 from deqcli.activations import Activation
 from deqcli.errors import InputError
 from deqcli.matching.result import Match
-from deqcli.matching.sphere import SphereMatch
 from deqcli.vocabulary import Kernel
 
 _TITLES = {
@@ -81,7 +80,7 @@ class Network(nn.Module):
 '''
 
 
-def export(match: Match | SphereMatch, target: str = "numpy") -> str:
+def export(match: Match, target: str = "numpy") -> str:
     r"""Return the text of a self-contained Python file that defines the matched network.
 
     .. math:: x^{(l)} = \sigma_l(W_lx^{(l-1)})/\sqrt{m_l}, \qquad f(x) = a^\top x^{(L)},
@@ -91,7 +90,7 @@ def export(match: Match | SphereMatch, target: str = "numpy") -> str:
 
     Parameters
     ----------
-    match : Match or SphereMatch
+    match : Match
         Feasible or not: the docstring of the file says which.
     target : str
         ``numpy`` (functions) or ``torch`` (a module).
@@ -116,9 +115,9 @@ def export(match: Match | SphereMatch, target: str = "numpy") -> str:
     )
 
 
-def _docstring(match: Match | SphereMatch) -> str:
+def _docstring(match: Match) -> str:
     layers = "one hidden layer" if len(match.acts) == 1 else f"{len(match.acts)} hidden layers"
-    if isinstance(match, SphereMatch):
+    if match.dimension is not None:
         whose = f"a deep equilibrium model for unit-norm inputs in {match.dimension} dimensions"
     elif match.deq is None:
         whose = f"the network it was matched to, for data of tau0 = {match.tau0!r}"

@@ -56,7 +56,8 @@ class Match:
         Centred, for ``explicit_kernels``; of the nearest network if not feasible.
     target, achieved, residuals : dict of str to float
         The four scalars by name; residuals are signed and relative.
-    diagonal_slope : DiagonalSlope
+    diagonal_slope : DiagonalSlope, optional
+        None on the sphere, where norms do not move.
     reason : str
         One sentence.
     suggestion : str
@@ -65,7 +66,9 @@ class Match:
         All that was tried, in order, this network among them.
     tau0 : float
     deq : ImplicitScalars, optional
-        The DEQ; None for a bare target.
+        The DEQ; None for a bare target and on the sphere.
+    dimension : int, optional
+        Of the sphere's space, for a twin on the unit sphere.
     """
 
     feasible: bool
@@ -76,12 +79,13 @@ class Match:
     target: dict[str, float]
     achieved: dict[str, float]
     residuals: dict[str, float]
-    diagonal_slope: DiagonalSlope
     reason: str
-    suggestion: str
-    alternatives: tuple[Attempt, ...]
-    tau0: float
+    diagonal_slope: DiagonalSlope | None = None
+    suggestion: str = ""
+    alternatives: tuple[Attempt, ...] = ()
+    tau0: float = 1.0
     deq: ImplicitScalars | None = None
+    dimension: int | None = None
 
     @property
     def deq_kernel(self) -> Kernel:
@@ -114,10 +118,11 @@ class Match:
             "target": self.target,
             "achieved": self.achieved,
             "residuals": self.residuals,
-            "diagonal_slope": asdict(self.diagonal_slope),
+            "diagonal_slope": asdict(self.diagonal_slope) if self.diagonal_slope else None,
             "reason": self.reason,
             "suggestion": self.suggestion,
             "alternatives": [asdict(a) for a in self.alternatives],
             "tau0": self.tau0,
-            "deq": None if self.deq is None else asdict(self.deq),
+            "deq": asdict(self.deq) if self.deq else None,
+            "dimension": self.dimension,
         }

@@ -3,68 +3,13 @@ r"""Twins for data on the unit sphere: one hidden layer, in closed form (HLD Cor
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
 
 from deqcli.activations import Activation, activation
 from deqcli.errors import InputError
+from deqcli.matching.result import Match
 from deqcli.matching.targets import TOLERANCE
 from deqcli.scalars import SphereScalars, sphere_scalars
 from deqcli.vocabulary import Kernel
-
-
-@dataclass(frozen=True)
-class SphereMatch:
-    """A one-layer network beside the DEQ whose kernel it has on the unit sphere.
-
-    Attributes
-    ----------
-    feasible : bool
-        Whether all three scalars agree to 1e-10 of the kernel's diagonal.
-    kernel : Kernel
-        What was matched, of the DEQ.
-    family : str
-    acts : tuple of one Activation
-        Not centred: a constant is part of the match.
-    target, achieved, residuals : dict of str to float
-        ``alpha``, ``beta``, ``mu``; residuals are relative to the kernel's diagonal.
-    reason : str
-        One sentence.
-    dimension : int
-    """
-
-    feasible: bool
-    kernel: Kernel
-    family: str
-    acts: tuple[Activation, ...]
-    target: dict[str, float]
-    achieved: dict[str, float]
-    residuals: dict[str, float]
-    reason: str
-    dimension: int
-
-    @property
-    def deq_kernel(self) -> Kernel:
-        """The matched kernel in ``implicit_kernels``."""
-        return self.kernel
-
-    @property
-    def twin_kernel(self) -> Kernel:
-        """The matched kernel in ``explicit_kernels``, ``ck`` or ``ntk``."""
-        return self.kernel.explicit
-
-    def as_record(self) -> dict[str, Any]:
-        """Return everything but the functions, fit for JSON."""
-        return {
-            "feasible": self.feasible,
-            "kernel": self.kernel,
-            "family": self.family,
-            "layers": len(self.acts),
-            "activations": [{"name": act.name, "shift": act.shift} for act in self.acts],
-            "target": self.target,
-            "achieved": self.achieved,
-            "residuals": self.residuals,
-        }
 
 
 def match_sphere(
@@ -75,7 +20,7 @@ def match_sphere(
     *,
     sigma_b2: float | None = None,
     family: str = "quadratic",
-) -> SphereMatch:
+) -> Match:
     r"""Find the one-layer network that equals a DEQ on the unit sphere.
 
     A quadratic :math:`a_2x^2 + a_1x + a_0` has the kernel
@@ -101,6 +46,12 @@ def match_sphere(
         One of the four; HLD's CK and NTK are ``preactivation-ck`` and ``preactivation-ntk``.
     family : str
         ``quadratic`` or ``cubic``.
+
+    Returns
+    -------
+    Match
+        Its activation is not centred: a constant is part of the match. It is feasible where all
+        three scalars agree to 1e-10 of the kernel's diagonal.
 
     Examples
     --------
@@ -136,10 +87,11 @@ def match_sphere(
     residuals = {key: (achieved[key] - target[key]) / scale for key in target}
     # 11^T has the eigenvalue n, and alpha is of the order 1/d for odd activations.
     residuals["alpha"] *= dimension
-    return SphereMatch(
+    return Match(
         feasible=max(map(abs, residuals.values())) <= TOLERANCE,
         kernel=kernel,
         family=family,
+        layers=1,
         acts=acts,
         target=target,
         achieved=achieved,

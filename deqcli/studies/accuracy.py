@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 from deqcli.errors import InputError
 from deqcli.quantities import Claim, Finished, Measured, Quantity, mean
 from deqcli.settings import setting, with_default
-from deqcli.shared_settings import DeqSettings, SourceSettings, kernel_setting
+from deqcli.shared_settings import (
+    DeqSettings,
+    SourceSettings,
+    TrainingSettings,
+    kernel_setting,
+)
 from deqcli.study import Assembled, Study, Tolerance
 from deqcli.vocabulary import Kernel, Net, Solver
 
@@ -50,7 +55,7 @@ def _default_test_size(settings: AccuracySettings) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AccuracySettings(SourceSettings, DeqSettings):
+class AccuracySettings(TrainingSettings, SourceSettings, DeqSettings):
     """Settings of ``deqcli accuracy``."""
 
     act: str = with_default(DeqSettings, "act", "relu")
@@ -80,21 +85,6 @@ class AccuracySettings(SourceSettings, DeqSettings):
         "with the DEQ's own activation.",
     )
     match: Kernel = kernel_setting(Kernel.CK)
-    train: str = setting(
-        "all",
-        "Which weights are trained. With only the readout, a wide network is its CK; with all, its "
-        "NTK.",
-        choices=("all", "readout"),
-    )
-    epochs: int = setting(40, "Passes over the samples.", least=1)
-    batch: int = setting(128, "Samples of one step.", least=1)
-    learning_rate: float = setting(
-        4.0,
-        "Learning rate, in the parametrisation in which it serves all widths and networks: "
-        "standard normal weights, every layer divided by the root of its width.",
-        above=0,
-    )
-    momentum: float = setting(0.9, "Momentum.", least=0, below=1)
     trials: int = setting(3, "Trainings of each network, with other weights and batches.", least=1)
     solver: Solver = setting(Solver.GAUSS_SEIDEL, "Fixed-point iteration of the DEQ.")
     tolerance: float = setting(1e-3, "Relative residual of the fixed point.", least=1e-6, below=1)
@@ -227,7 +217,7 @@ class Accuracy(Study[AccuracySettings, Prepared]):
         """Train one network; or, if a kernel is named, find the limit of its kind."""
         import numpy as np
 
-        from deqcli.training import Settings, train
+        from deqcli.training import train
 
         settings, data, test = prepared.settings, prepared.data, prepared.test
         if kernel is not None:
@@ -241,14 +231,7 @@ class Accuracy(Study[AccuracySettings, Prepared]):
             tolerance=settings.tolerance,
         )
         network.draw(self._streams(settings, network, net, width, trial))
-        training = Settings(
-            epochs=settings.epochs,
-            batch=settings.batch,
-            learning_rate=settings.learning_rate,
-            momentum=settings.momentum,
-            train=settings.train,
-        )
-        history = train(network, data, test, training, self.stream(settings, "order", trial))
+        history = train(network, data, test, settings, self.stream(settings, "order", trial))
         epochs = len(history.status)
         return history.arrays() | {
             "failure": np.array(history.failure),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from deqcli.errors import DataError, InputError
 from deqcli.quantities import Claim, Finished, Measured, Quantity, mean
 from deqcli.settings import setting
-from deqcli.shared_settings import SampleSettings
+from deqcli.shared_settings import DescentSettings, LayerSettings, SampleSettings
 from deqcli.study import Assembled, Study, Tolerance
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ Run = tuple[int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlowSettings(SampleSettings):
+class FlowSettings(LayerSettings, DescentSettings, SampleSettings):
     """Settings of ``deqcli flow``."""
 
     test_size: int = setting(
@@ -41,28 +41,6 @@ class FlowSettings(SampleSettings):
         (100, 500, 1000, 2000), "Neurons, separated by commas.", least=2, metavar="M,…"
     )
     trials: int = setting(1, "Networks and data sets for each width.", least=1)
-    method: str = setting(
-        "gd", "Gradient descent, or gradient flow by a Runge-Kutta method.", choices=("gd", "ode")
-    )
-    steps: int = setting(500, "Gradient steps; ode goes as far in time.", least=1)
-    step: float = setting(1.0, "Size of a step in units of 1/lambda_max(H(0)).", above=0, below=2)
-    stop_loss: float = setting(
-        1e-8, "Stop a width once its training loss per sample is this.", least=0
-    )
-    tolerance: float = setting(
-        1e-6, "Relative residual of the fixed point, of each equilibrium and adjoint.",
-        least=1e-12, below=1e-2,
-    )  # fmt: skip
-    gamma0: float = setting(0.5, "Contraction constant ||gamma A|| at the start.", above=0, below=1)
-    scaling: str = setting(
-        "norm",
-        "gamma = gamma0/||A(0)||, or gamma0/sqrt(width) as printed, which contracts for few.",
-        choices=("norm", "papers"),
-    )
-    init: str = setting("gaussian", "Law of A(0).", choices=("gaussian", "half-normal", "diagonal"))
-    injection: str = setting(
-        "relu", "Activation of the input layer.", choices=("relu", "tanh", "identity")
-    )
 
     def check(self) -> None:
         super().check()
@@ -167,7 +145,7 @@ class Flow(Study[FlowSettings, Prepared]):
         import numpy as np
 
         from deqcli.flow.network import draw_network
-        from deqcli.flow.training import Settings, train
+        from deqcli.flow.training import train
 
         settings, samples = prepared.settings, prepared.samples[trial]
         network = draw_network(
@@ -179,14 +157,7 @@ class Flow(Study[FlowSettings, Prepared]):
             injection=settings.injection,
             scaling=settings.scaling,
         )
-        training = Settings(
-            method=settings.method,
-            steps=settings.steps,
-            step=settings.step,
-            stop_loss=settings.stop_loss,
-            tolerance=settings.tolerance,
-        )
-        run = train(network, samples, training)
+        run = train(network, samples, settings)
         line = run.linearised
         return {
             **{name: np.array([getattr(row, name) for row in run.rows]) for name in _columns()},

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from deqcli.activations import Activation
-    from deqcli.matching import Match, SphereMatch
+    from deqcli.matching import Match
     from deqcli.models import Model
     from deqcli.study import Arrays, Load
 
@@ -82,7 +82,7 @@ class Prepared:
 
     settings: MatchSettings
     model: Model | None
-    twin: Match | SphereMatch
+    twin: Match
     plain: tuple[Activation, ...]
 
 
@@ -165,8 +165,7 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         import pandas as pd
 
         settings, model, twin = prepared.settings, prepared.model, prepared.twin
-        tau0 = getattr(twin, "tau0", 1.0)
-        frames = [_activation_rows(settings, twin, tau0), _scalar_rows(twin)]
+        frames = [_activation_rows(settings, twin), _scalar_rows(twin)]
         findings: dict[str, Any] = {
             "verdict": twin.reason,
             "feasible": twin.feasible,
@@ -180,7 +179,7 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         table = pd.concat(frames, ignore_index=True)
         table["act"] = _deq_activation(settings).name
         table["sigma_a2"] = settings.sigma_a2
-        table["data"] = settings.data if model is not None else f"tau0 = {tau0:g}"
+        table["data"] = settings.data if model is not None else f"tau0 = {twin.tau0:g}"
         table["n"] = 0 if model is None else model.inputs.data.n_samples
         table["feasible"] = twin.feasible
         return Assembled(table, findings)
@@ -262,7 +261,7 @@ def _compare(load: Load) -> tuple[dict[Net, NDArray[np.float64]], dict[str, floa
 
 
 def _eigenvalue_rows(
-    twin: Match | SphereMatch,
+    twin: Match,
     spectra: Mapping[Net, NDArray[np.float64]],
     distances: Mapping[str, float],
 ) -> list[pd.DataFrame]:
@@ -289,16 +288,14 @@ def _eigenvalue_rows(
     ]
 
 
-def _activation_rows(
-    settings: MatchSettings, twin: Match | SphereMatch, tau0: float
-) -> pd.DataFrame:
+def _activation_rows(settings: MatchSettings, twin: Match) -> pd.DataFrame:
     import numpy as np
     import pandas as pd
 
-    x = np.linspace(-_REACH * tau0, _REACH * tau0, _SAMPLES)
+    x = twin.tau0 * np.linspace(-_REACH, _REACH, _SAMPLES)
     deq = _deq_activation(settings)
-    if scalars := getattr(twin, "deq", None):
-        deq = deq.shifted(scalars.shift)
+    if twin.deq is not None:
+        deq = deq.shifted(twin.deq.shift)
     curves = [("deq", "phi", deq)]
     curves += [("matched", f"sigma_{k + 1}", act) for k, act in enumerate(twin.acts)]
     return pd.concat(
@@ -313,7 +310,7 @@ def _activation_rows(
     )  # fmt: skip
 
 
-def _scalar_rows(twin: Match | SphereMatch) -> pd.DataFrame:
+def _scalar_rows(twin: Match) -> pd.DataFrame:
     import pandas as pd
 
     rows: list[dict[str, Any]] = []
@@ -323,7 +320,7 @@ def _scalar_rows(twin: Match | SphereMatch) -> pd.DataFrame:
             {"kind": "scalar", "source": "matched", "name": name, "value": twin.achieved[name],
              "residual": twin.residuals[name]}
         )  # fmt: skip
-    if slope := getattr(twin, "diagonal_slope", None):
+    if slope := twin.diagonal_slope:
         rows += [
             {"kind": "scalar", "source": source, "name": "diagonal_slope", "value": value}
             for source, value in (("deq", slope.target), ("matched", slope.achieved))

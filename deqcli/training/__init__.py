@@ -3,7 +3,7 @@
 from deqcli.training.base import Network, Progress
 from deqcli.training.equilibrium import EquilibriumNetwork
 from deqcli.training.explicit import ExplicitNetwork
-from deqcli.training.loop import History, Settings, train
+from deqcli.training.loop import History, train
 
 __all__ = [
     "EquilibriumNetwork",
@@ -11,6 +11,5 @@ __all__ = [
     "History",
     "Network",
     "Progress",
-    "Settings",
     "train",
 ]

@@ -21,6 +21,7 @@ Array = NDArray[Any]
 MARGIN = 0.98
 #: How many singular values can be clipped at a time.
 _CLIPS = 20
+#: Room above the norm at the start, where that is near the bound or beyond.
 _SLACK = 1.05
 
 
@@ -54,7 +55,8 @@ class Guard:
 
     def __init__(self, matrix: Array, lipschitz: float) -> None:
         self.matrix = matrix
-        self._tracker = NormTracker(matrix)
+        # One direction costs little beside a step, and the margin covers its delay.
+        self._tracker = NormTracker(matrix, directions=1, sweeps=2)
         bound = MARGIN / lipschitz if lipschitz > 0 else math.inf
         self.limit = bound if self.norm * _SLACK < bound else self.norm * _SLACK
 

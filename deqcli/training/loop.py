@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from deqcli.data.dataset import Dataset
 from deqcli.errors import DataError, InputError
+from deqcli.shared_settings import TrainingSettings
 from deqcli.training.base import Network, Progress, cross_entropy
 from deqcli.training.readout import Readout
 
@@ -19,47 +20,6 @@ Array = NDArray[Any]
 
 #: The status of an epoch in which nothing had to be done, and what begins that of one cut short.
 DONE, STOPPED = "done", "stopped"
-#: Which weights can be trained.
-TRAIN = ("all", "readout")
-
-
-@dataclass(frozen=True)
-class Settings:
-    r"""The hyper-parameters, the same for all networks.
-
-    Parameters
-    ----------
-    epochs, batch : int
-    learning_rate : float
-        In units of the standard normal weights
-        (:mod:`deqcli.training.parameters`).
-    momentum : float
-        Of the velocity v: :math:`v \leftarrow \mu v + g`, then :math:`w \leftarrow w - \eta v`.
-    train : {"all", "readout"}
-        Which weights.
-    """
-
-    epochs: int = 40
-    batch: int = 128
-    learning_rate: float = 4.0
-    momentum: float = 0.9
-    train: str = "all"
-
-    def __post_init__(self) -> None:
-        if self.epochs < 1 or self.batch < 1:
-            raise InputError(
-                f"`epochs` is {self.epochs} and `batch` {self.batch}; give at least 1 of each."
-            )
-        if self.train not in TRAIN:
-            raise InputError(f"`train` is {self.train!r}; choose from {', '.join(TRAIN)}.")
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise InputError(
-                f"`learning_rate` is {self.learning_rate:g}; give a positive number, such as 4."
-            )
-        if not 0 <= self.momentum < 1:
-            raise InputError(
-                f"`momentum` is {self.momentum:g}; give a number from 0 to below 1, such as 0.9."
-            )
 
 
 @dataclass
@@ -138,7 +98,11 @@ class _Stop(Exception):
 
 
 def train(
-    network: Network, data: Dataset, test: Dataset, settings: Settings, rng: np.random.Generator
+    network: Network,
+    data: Dataset,
+    test: Dataset,
+    settings: TrainingSettings,
+    rng: np.random.Generator,
 ) -> History:
     r"""Train a network whose weights are drawn, and return its history.
 
@@ -151,7 +115,7 @@ def train(
     ----------
     network : Network
     data, test : Dataset
-    settings : Settings
+    settings : TrainingSettings
     rng : numpy.random.Generator
         Decides the order of the samples and nothing else.
 
@@ -164,7 +128,7 @@ def train(
     >>> network = ExplicitNetwork([activation("tanh")], 64, 50, 2)
     >>> network.draw([rng, rng])
     >>> data = mixture.sample(200, rng), mixture.sample(100, rng)
-    >>> history = train(network, *data, Settings(epochs=5, batch=20), rng)
+    >>> history = train(network, *data, TrainingSettings(epochs=5, batch=20), rng)
     >>> history.status[-1], history.test_accuracy[-1] > 0.9
     ('done', True)
     """
@@ -206,7 +170,11 @@ class _Samples:
 
 
 def _train(
-    network: Network, data: Dataset, test: Dataset, settings: Settings, rng: np.random.Generator
+    network: Network,
+    data: Dataset,
+    test: Dataset,
+    settings: TrainingSettings,
+    rng: np.random.Generator,
 ) -> History:
     samples, tests = _Samples.of(data, network), _Samples.of(test, network)
     history = History()
@@ -237,7 +205,7 @@ def _train(
 
 
 def _run_epoch(
-    network: Network, samples: _Samples, settings: Settings, order: NDArray[np.intp]
+    network: Network, samples: _Samples, settings: TrainingSettings, order: NDArray[np.intp]
 ) -> _Tally:
     tally = _Tally()
     for start in range(0, len(order), settings.batch):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from deqcli.errors import InputError
-from deqcli.fixed_point import Status, anderson, gauss_seidel, iterate, picard
+from deqcli.finite.fixed_point import FixedPoint, Status, anderson, gauss_seidel, iterate
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -24,6 +24,20 @@ def layer(sigma_a2, width=200, samples=7, dtype=float, seed=0):
     return matrix, bias, lambda z: np.tanh(z @ matrix.T + bias)
 
 
+def picard(step, start, tolerance=1e-6, max_iterations=500):
+    """Iterate a map on rows: one block, from a given start."""
+    value = start.copy()
+
+    def finish(_, product):
+        product[...] = step(product.T).T
+
+    outcome = gauss_seidel(
+        np.eye(start.shape[1], dtype=start.dtype), finish, value.T, tolerance, max_iterations,
+        blocks=[slice(0, start.shape[1])], warm=True,
+    )  # fmt: skip
+    return FixedPoint(**vars(outcome), value=value)
+
+
 def residual(step, value):
     image = step(value)
     return (np.linalg.norm(image - value, axis=1) / np.linalg.norm(image, axis=1)).max()
@@ -34,7 +48,7 @@ def equal_blocks(width, count):
     return [slice(*pair) for pair in itertools.pairwise(edges.tolist())]
 
 
-def solve_by_blocks(matrix, bias, tolerance, count, max_iterations=500, foretell=True):
+def solve_by_blocks(matrix, bias, tolerance, count, max_iterations=500, predict_residual=True):
     value = np.full(bias.T.shape, np.nan, dtype=bias.dtype)
 
     def finish(block, product):
@@ -48,7 +62,7 @@ def solve_by_blocks(matrix, bias, tolerance, count, max_iterations=500, foretell
         tolerance,
         max_iterations,
         blocks=equal_blocks(len(matrix), count),
-        foretell=foretell,
+        predict_residual=predict_residual,
     )
     return outcome, value.T
 
@@ -65,7 +79,7 @@ def test_residual_at_the_answer_is_within_the_tolerance(solve, tolerance):
 
 @pytest.mark.parametrize("sigma_a2", [0.0, 0.05, 0.2, 0.5, 0.8])
 @pytest.mark.parametrize("count", [1, 2, 4, 16])
-def test_foretold_residual_of_random_layers_is_true(sigma_a2, count):
+def test_predicted_residual_of_random_layers_is_true(sigma_a2, count):
     for seed in range(5):
         matrix, bias, step = layer(sigma_a2, dtype=np.float32, seed=seed)
         outcome, value = solve_by_blocks(matrix, bias, 1e-6, count)
@@ -86,10 +100,32 @@ def test_all_solvers_find_the_same_point():
 
 def test_picard_is_gauss_seidel_with_one_block():
     matrix, bias, step = layer(0.4)
-    outcome, value = solve_by_blocks(matrix, bias, 1e-8, 1, foretell=False)
+    outcome, value = solve_by_blocks(matrix, bias, 1e-8, 1, predict_residual=False)
     found = picard(step, np.zeros_like(bias), 1e-8)
     assert outcome.iterations == found.iterations
     np.testing.assert_allclose(value, found.value, rtol=1e-12)
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_mask_and_a_warm_start(count):
+    matrix, bias, _ = layer(0.4)
+    mask = (bias.T > 0).astype(float)
+    blocks = equal_blocks(len(matrix), count)
+
+    def finish(block, product):
+        product += bias.T[block]
+
+    value = np.empty(bias.T.shape)
+    cold = gauss_seidel(matrix, finish, value, 1e-12, 500, blocks=blocks, mask=mask)
+    exact = [
+        np.linalg.solve(np.eye(200) - matrix * m, b) for m, b in zip(mask.T, bias, strict=True)
+    ]
+    np.testing.assert_allclose(value.T, exact, atol=1e-9)
+    rows = np.ascontiguousarray(value.T) + 1e-6  # their transpose is in Fortran order
+    warm = gauss_seidel(matrix, finish, rows.T, 1e-12, 500, blocks=blocks, mask=mask, warm=True)
+    np.testing.assert_allclose(rows, exact, atol=1e-9)
+    assert warm.iterations < cold.iterations
+    assert 0 < cold.contraction < np.linalg.norm(matrix, 2)
 
 
 def test_blocks_contract_as_the_energy_argument_says():
@@ -143,9 +179,8 @@ def test_one_sample_does_not_change_another():
     np.testing.assert_allclose(both.value[:1], alone.value, atol=1e-9)
 
 
-@pytest.mark.parametrize("solve", [picard, anderson])
-def test_samples_may_have_any_shape(solve):
-    found = solve(lambda z: 0.5 * z + 1, np.zeros((3, 2, 4)), 1e-10)
+def test_samples_may_have_any_shape():
+    found = anderson(lambda z: 0.5 * z + 1, np.zeros((3, 2, 4)), 1e-10)
     np.testing.assert_allclose(found.value, np.full((3, 2, 4), 2.0), rtol=1e-9)
 
 

@@ -7,7 +7,8 @@ from deqcli.activations import activation
 from deqcli.data.dataset import Dataset
 from deqcli.data.mixture import GaussianMixture
 from deqcli.errors import DataError, InputError
-from deqcli.training import EquilibriumNetwork, ExplicitNetwork, Settings, train
+from deqcli.shared_settings import TrainingSettings
+from deqcli.training import EquilibriumNetwork, ExplicitNetwork, train
 from deqcli.training.trio import trio
 from deqcli.vocabulary import Net
 
@@ -22,7 +23,7 @@ def drawn(network, seed=0):
 
 
 def run(network, data=DATA, test=TEST, **settings):
-    return train(drawn(network), data, test, Settings(**settings), np.random.default_rng(2))
+    return train(drawn(network), data, test, TrainingSettings(**settings), np.random.default_rng(2))
 
 
 @pytest.mark.parametrize("act", ["relu", "tanh"])
@@ -45,7 +46,7 @@ def test_every_network_learns(net, act):
 def test_the_readout_alone(net):
     network = drawn(trio("relu", 0.2, 0.8).network(net, 64, 60, 3))
     before = [parameter.weight.copy() for parameter in network.parameters]
-    settings = Settings(epochs=4, batch=32, trained="readout")
+    settings = TrainingSettings(epochs=4, batch=32, train="readout")
     history = train(network, DATA, TEST, settings, np.random.default_rng(2))
     assert history.test_accuracy[-1] > 0.9
     changed = [(p.weight != old).any() for p, old in zip(network.parameters, before, strict=True)]
@@ -59,7 +60,7 @@ def test_the_readout_alone_is_softmax_regression(net):
     network.forward(DATA.X.astype(np.float32))
     features, readout = network.features.astype(float), network.parameters[-1]
     weight, velocity = readout.weight.astype(float), 0.0
-    settings = Settings(epochs=2, batch=64, rate=0.5, trained="readout")
+    settings = TrainingSettings(epochs=2, batch=64, learning_rate=0.5, train="readout")
     rng = np.random.default_rng(7)
     for _ in range(settings.epochs):
         order = rng.permutation(DATA.n_samples)
@@ -69,7 +70,7 @@ def test_the_readout_alone_is_softmax_regression(net):
             scores = np.exp(weight @ z)
             errors = scores / scores.sum(axis=0) - np.eye(3)[DATA.y[chosen]].T
             velocity = settings.momentum * velocity + errors @ z.T / len(chosen)
-            weight = weight - settings.rate * readout.factor**2 * velocity
+            weight = weight - settings.learning_rate * readout.factor**2 * velocity
     train(network, DATA, TEST, settings, np.random.default_rng(7))
     # The DEQ's features depend on the batch within the solver's tolerance of 1e-3.
     np.testing.assert_allclose(readout.weight, weight, rtol=0, atol=2e-3 * np.abs(weight).max())
@@ -94,7 +95,7 @@ def test_one_rate_serves_all_widths():
 
 def test_overflow_stops_with_a_status_and_without_nan():
     wild = ExplicitNetwork([activation("cubic")] * 2, 32, 60, 3)
-    history = run(wild, epochs=5, rate=1e4)
+    history = run(wild, epochs=5, learning_rate=1e4)
     assert history.status[-1] == "stopped: loss not finite in epoch 1"
     assert len(history.status) == 1
     assert np.isfinite(history.test_loss).all()
@@ -106,7 +107,11 @@ def test_a_solve_that_fails_stops_with_a_status():
     # The weights jump out of reach of the few iterations within the first steps.
     network._guard = None
     history = train(
-        network, DATA, TEST, Settings(epochs=3, rate=3e3, batch=30), np.random.default_rng(0)
+        network,
+        DATA,
+        TEST,
+        TrainingSettings(epochs=3, learning_rate=3e3, batch=30),
+        np.random.default_rng(0),
     )
     assert history.status[-1].startswith("stopped: ")
     assert "in epoch" in history.status[-1]
@@ -130,14 +135,13 @@ def test_small_last_batches_are_used():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"batch": 0}, "--batch"),
-        ({"epochs": 0}, "--epochs"),
-        ({"rate": 0.0}, "--lr"),
-        ({"rate": float("nan")}, "--lr"),
-        ({"momentum": 1.0}, "--momentum"),
-        ({"optimizer": "adam"}, "--optimizer"),
-        ({"trained": "none"}, "--train 'none'"),
-        ({"batch": 301}, "--batch 301"),
+        ({"batch": 0}, "`batch` 0"),
+        ({"epochs": 0}, "`epochs` is 0"),
+        ({"learning_rate": 0.0}, "`learning_rate`"),
+        ({"learning_rate": float("nan")}, "`learning_rate`"),
+        ({"momentum": 1.0}, "`momentum`"),
+        ({"train": "none"}, "`train` is 'none'"),
+        ({"batch": 301}, "`batch` is 301, more than the 300 training samples"),
     ],
 )
 def test_bad_settings(settings, words):
