@@ -1,4 +1,4 @@
-"""The printed forms are what the papers print, and every number beside a claim has a second route."""
+"""The printed forms are what the papers print; numbers beside claims have a second route."""
 
 from __future__ import annotations
 

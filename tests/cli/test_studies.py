@@ -21,11 +21,11 @@ from deqcli.study import get
 #: Each study in a second or two.
 SMALL = {
     "spectrum": "--n 60 --p 80 --realizations 25 --width 50",
-    "error-vs-n": "--n 64,32 --trials 1 --act tanh,relu",
+    "error-vs-n": "--n 64,32 --trials 2 --act tanh,relu",
     "match": "--n 60 --p 80",
     "accuracy": "--data gmm --p 50 --train-size 120 --test-size 60 --widths 32,16 --trials 2 "
     "--epochs 2 --batch 40",
-    "flow": "--n 16 --p 10 --test-size 12 --steps 6 --widths 80,40",
+    "flow": "--n 16 --p 10 --test-size 12 --steps 6 --widths 80,40 --trials 2",
     "errata": "--n 48,96 --trials 1",
 }
 OF_SAMPLES = [name for name in SMALL if "data" in {o.name for o in options(get(name).settings)}]
@@ -80,7 +80,7 @@ def assert_refused(outcome, *words: str) -> None:
     assert outcome.out == ""
     last = outcome.err.strip().splitlines()[-1]
     assert last.lower().startswith("error: ")
-    assert last[-1] in ".?"
+    assert last[-1] in ".?)"
     assert "`" not in outcome.err
     assert "Traceback" not in outcome.err
     for word in words:
@@ -253,7 +253,6 @@ def files(tmp_path):
         ("--data good.npz --classes 7,8", "no class '7'; --classes may be 0, 1"),
         ("--data good.npz --classes 1,1", "--classes has 1 twice"),
         ("--data mnist --classes 0,11 --data-dir .", "no class '11'; --classes may be 0, 1"),
-        ("--data mnist --classes 0,1 --data-dir .", "mnist is incomplete"),
         ("--data minst", "--data is 'minst'; did you mean mnist?"),
         ("--data nope", "--data is 'nope'; choose from gmm, sphere, mnist"),
         ("--data sphere --classes 2", "--classes is 2; points on the sphere have no classes"),
@@ -294,6 +293,22 @@ def test_wrong_data_and_models(deqcli, tmp_path, files, name, arguments, words):
 def test_too_few_samples(deqcli, tmp_path, files, words, message):
     assert_refused(deqcli(*words.split(), "--data", "good.npz", "-j", "1"), message)
     assert sorted(tmp_path.iterdir()) == files
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "spectrum --n 60",
+        "error-vs-n --n 60,80",
+        "match --n 60",
+        "flow --n 60 --widths 20",
+        "accuracy --train-size 60 --widths 20",
+    ],
+)
+def test_data_that_was_not_fetched(deqcli, tmp_path, words):
+    missing = ("--data", "mnist", "--classes", "0,1", "--data-dir", ".", "-j", "1")
+    assert_refused(deqcli(*words.split(), *missing), "run 'deqcli data fetch mnist'", "--data-dir")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_points_that_fail_are_named_without_backquotes(deqcli, monkeypatch):
@@ -360,7 +375,6 @@ def test_lists_and_flags_from_the_environment_and_from_files(deqcli, tmp_path, m
         ("estimator = []\n", "--estimator is empty"),
         ("estimator = [3]\n", "--estimator is 3; choose from monte-carlo"),
         ("sigma_a2 = inf\n", "--sigma-a2 is inf; give a finite number"),
-        ('save-kernels = "perhaps"\n', "--save-kernels"),
         ("n = = 3\n", "s.toml is no settings file"),
         ("n = [60]\n", "--n is [60]; give a whole number"),
     ],
@@ -368,3 +382,10 @@ def test_lists_and_flags_from_the_environment_and_from_files(deqcli, tmp_path, m
 def test_wrong_files_of_settings(deqcli, tmp_path, text, words):
     (tmp_path / "s.toml").write_text(text)
     assert_refused(deqcli("spectrum", "--config", "s.toml", "--dry-run"), words)
+
+
+def test_a_flag_takes_yes_or_no(deqcli, tmp_path):
+    (tmp_path / "s.toml").write_text('save-kernels = "perhaps"\n')
+    refused = deqcli("spectrum", "--config", "s.toml", "--dry-run")
+    assert refused.code == 2
+    assert "'--save-kernels': 'perhaps' is not a valid boolean" in refused.err

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from deqcli.data import images, registry
 from deqcli.errors import InputError
 from deqcli.models import deq_model
 from deqcli.runs.seeds import stream
@@ -98,6 +99,24 @@ def test_all_samples_of_unequal_classes(own_file):
     np.testing.assert_array_equal(np.sort(load(settings).data.X, axis=0), expected)
 
 
+def test_memory_is_that_of_the_classes_taken(own_file):
+    """Of two digits of MNIST there are 13 thousand at most, and not 60."""
+    assert SampleSettings(data="mnist", classes="1,7").shape == (14_400, 784)
+    assert SampleSettings(data="mnist").shape == (60_000, 784)
+    assert SampleSettings(data="mnist:test").shape == (10_000, 784)
+    assert SampleSettings(data=str(own_file), classes="b").shape == (3, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mnist", "fashion-mnist", "cifar10"])
+def test_no_class_has_much_more_than_its_share(real_data, name):
+    root = real_data
+    for split in ("train", "test"):
+        samples, _ = images.read(registry.find(name)[0], split, root)
+        counts = np.bincount(samples.y)
+        assert counts.max() <= 1.2 * counts.mean()
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -108,10 +127,14 @@ def test_all_samples_of_unequal_classes(own_file):
         ({"classes": "0"}, "`classes` is 0; a mixture takes the number of its classes"),
         ({"classes": "1,2"}, "`classes` is 1,2; a mixture takes the number"),
         ({"classes": "two"}, "`classes` is two"),
-        ({"data": "sphere", "classes": "2"}, "`classes` is 2; points on the sphere have no classes"),
+        (
+            {"data": "sphere", "classes": "2"},
+            "`classes` is 2; points on the sphere have no classes",
+        ),
         ({"data": "minst"}, "`data` is 'minst'; did you mean mnist?"),
         ({"data": "nope"}, "choose from gmm, sphere, mnist, .* a .npz or .csv file"),
         ({"data": "absent.npz"}, "`data` is absent.npz; there is no such file"),
+        ({"data": "mnist", "classes": "0,11"}, "no class '11'; `classes` may be 0, 1"),
         ({"data": "mnist", "p": 784}, "`p` is 784; the data 'mnist' has its own dimension"),
     ],
 )

@@ -60,7 +60,9 @@ def test_limits(whole):
     text = whole.paths[0].read_text()
     table = pd.read_csv(io.StringIO(text))
     limits = table[table["width"] == 0]
-    assert set(limits["net"]) == {f"{net}-{kernel}-limit" for net in Net for kernel in ("ck", "ntk")}
+    assert set(limits["net"]) == {
+        f"{net}-{kernel}-limit" for net in Net for kernel in ("ck", "ntk")
+    }
     assert limits["test_accuracy"].gt(0.9).all()
     assert limits[["train_loss", "parameters", "forward_seconds"]].isna().all().all()
     # A number of weights is written as a whole number, limits or not.
@@ -134,7 +136,11 @@ def test_ones_own_file(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [
-        ({"nets": ("deq", "deep")}, InputError, "`nets` is 'deep'; choose from deq, matched, plain"),
+        (
+            {"nets": ("deq", "deep")},
+            InputError,
+            "`nets` is 'deep'; choose from deq, matched, plain",
+        ),
         ({"nets": "deq,deq"}, InputError, "`nets` has deq twice"),
         ({"widths": (8, 8)}, InputError, "`widths` has 8 twice; give each value once"),
         ({"widths": (0,)}, InputError, "`widths` is 0; give a whole number at least 1"),

@@ -31,7 +31,9 @@ def test_table_and_record(tmp_path, monkeypatch):
     assert set(findings["claims"]) == set(CLAIMS)
     assert [entry["name"] for entry in findings["entries"]] == [*ERRATA, *CLAIMS]
     assert all(entry["evidence"].endswith(".") for entry in findings["entries"])
-    assert findings["empirical_ntk"]["printed_relative"] > findings["empirical_ntk"]["right_relative"]
+    assert (
+        findings["empirical_ntk"]["printed_relative"] > findings["empirical_ntk"]["right_relative"]
+    )
     # What a finished run says of itself is what stands beside the papers.
     for quantity in study.get("errata").quantities(result.settings):
         name, _, form = quantity.key.rpartition("-")

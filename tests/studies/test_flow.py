@@ -187,9 +187,7 @@ def own(tmp_path):
 
 
 def test_a_file_of_ones_own(own):
-    centred, raw = (
-        STUDY.prepare(own(2, preprocess=how)).samples[0] for how in ("centred", "raw")
-    )
+    centred, raw = (STUDY.prepare(own(2, preprocess=how)).samples[0] for how in ("centred", "raw"))
     for samples in (centred, raw):
         assert (samples.X.shape, samples.X_test.shape) == ((16, 4), (12, 4))
         np.testing.assert_allclose(np.linalg.norm(samples.X, axis=1), 1)

@@ -135,7 +135,7 @@ def test_small_last_batches_are_used():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"batch": 0}, "`batch` 0"),
+        ({"batch": 0}, "`batch` is 0"),
         ({"epochs": 0}, "`epochs` is 0"),
         ({"learning_rate": 0.0}, "`learning_rate`"),
         ({"learning_rate": float("nan")}, "`learning_rate`"),
