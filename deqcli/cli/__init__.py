@@ -20,15 +20,18 @@ from deqcli._version import __version__
 from deqcli.cli.options import with_flags
 from deqcli.errors import DeqcliError, OutsidePapersRangeWarning
 
-#: Commands that are no study -> (module that defines ``command``, one line of help).
+#: Commands that are no study -> (module and name of the command, one line of help).
 OTHERS = {
-    "reproduce": ("deqcli.cli.reproduce", "Every figure of the papers, with their numbers."),
-    "report": ("deqcli.cli.report", "One page of all results."),
-    "scalars": ("deqcli.cli.scalars", "The few scalars through which a kernel sees a DEQ."),
-    "data": ("deqcli.cli.data", "List, fetch, verify and locate data sets."),
-    "bench": ("deqcli.cli.bench", "Speed, as ratios within one run."),
-    "info": ("deqcli.cli.info", "Versions, BLAS and machine, as results record them."),
-    "list": ("deqcli.cli.listing", "Activations, data sets, kernels, presets."),
+    "reproduce": (
+        "deqcli.cli.reproduce:command",
+        "Every figure of the papers, with their numbers.",
+    ),
+    "report": ("deqcli.cli.report:command", "One page of all results."),
+    "scalars": ("deqcli.cli.lookups:scalars", "The few scalars through which a kernel sees a DEQ."),
+    "data": ("deqcli.cli.data:command", "List, fetch, verify and locate data sets."),
+    "bench": ("deqcli.cli.bench:command", "Speed, as ratios within one run."),
+    "info": ("deqcli.cli.lookups:info", "Versions, BLAS and machine, as results record them."),
+    "list": ("deqcli.cli.lookups:listing", "Activations, data sets, kernels, presets."),
 }
 #: Studies in the order of the help; others follow.
 _FIRST = ("spectrum", "error-vs-n", "match", "accuracy", "flow", "errata")
@@ -68,7 +71,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one subcommand."""
         if cmd_name in OTHERS:
-            command: click.Command = importlib.import_module(OTHERS[cmd_name][0]).command
+            module, _, name = OTHERS[cmd_name][0].partition(":")
+            command: click.Command = getattr(importlib.import_module(module), name)
             return command
         if cmd_name not in study.names():
             return None
