@@ -10,6 +10,7 @@ import importlib
 import logging
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Sequence
 
@@ -155,7 +156,8 @@ def run(arguments: Sequence[str]) -> int:
         warnings.simplefilter("once", OutsidePapersRangeWarning)
         try:
             code = main(list(arguments), prog_name="deqcli", standalone_mode=False, color=color)
-            return int(code) if isinstance(code, int) else 0
+            sys.stdout.flush()
+            return code if isinstance(code, int) else 0
         except click.exceptions.Exit as stop:
             return stop.exit_code
         except click.ClickException as error:
@@ -164,28 +166,30 @@ def run(arguments: Sequence[str]) -> int:
         except (click.Abort, KeyboardInterrupt):
             click.echo("interrupted; the same command continues", err=True)
             return 130
-        except DeqcliError as error:
-            if verbose:
-                import traceback
-
-                traceback.print_exc()
-            click.echo(f"error: {error}", err=True)
-            return error.exit_code
-        except BrokenPipeError:
-            # The reader of stdout went away (head, less); keep Python from complaining at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # click leaves by this where the reader of stdout went away (head, less).
+        except (SystemExit, BrokenPipeError):
+            _forget_stdout()
             return 141
         except MemoryError:
             click.echo("error: out of memory; lower --n or --jobs.", err=True)
             return 1
         except Exception as error:
             if verbose:
-                import traceback
-
                 traceback.print_exc()
-            click.echo(
-                f"error: {type(error).__name__}: {error} (deqcli -v shows where; "
-                "please report it).",
-                err=True,
-            )
-            return 1
+            click.echo(f"error: {_sentence(error)}", err=True)
+            return error.exit_code if isinstance(error, DeqcliError) else 1
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, DeqcliError):
+        return str(error)
+    # Files are the business of the library, which has a sentence for each; this is stdout.
+    if isinstance(error, OSError) and error.filename is None:
+        _forget_stdout()
+        return f"cannot write to standard output: {error.strerror}."
+    return f"{type(error).__name__}: {error} (deqcli -v shows where; please report it)."
+
+
+def _forget_stdout() -> None:
+    """Keep Python from complaining at its exit that what is left cannot be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
