@@ -258,14 +258,8 @@ class _Workspace:
             raise DataError("`X` holds values that are not finite; remove those samples first.")
         (n, p), m, dtype = data.shape, ensemble.width, np.dtype(ensemble.dtype)
         self.ensemble = ensemble
-        self.layer = Equilibrium(
-            ensemble.activation,
-            m,
-            solver=ensemble.solver,
-            tolerance=ensemble.tolerance,
-            max_iterations=ensemble.max_iterations,
-            dtype=ensemble.dtype,
-        )
+        limits = ensemble.tolerance, ensemble.max_iterations, ensemble.dtype
+        self.layer = Equilibrium(ensemble.activation, m, ensemble.solver, *limits)
         self.input_gram = ensemble.sigma_b2 * (data @ data.T)
         largest = float(self.input_gram.diagonal().max())
         self.quantum = 2.0 ** (math.frexp(largest)[1] - 34)

@@ -15,7 +15,7 @@ import operator
 import tomllib
 import types
 import typing
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -171,10 +171,12 @@ class Option:
             raise InputError(f"`{self.name}` is None; give {self._wanted()}.")
         if not self.many:
             return self._convert_one(value)
+        values: Sequence[Any] = [value]
         if isinstance(value, str):
-            values: Sequence[Any] = self.rule.split(value)
-        else:
-            values = list(value) if isinstance(value, Collection) else [value]
+            values = self.rule.split(value)
+        # A set has no order, and the order belongs to the identity of a run.
+        elif isinstance(value, Collection) and not isinstance(value, Set | Mapping | bytes):
+            values = list(value)
         if not values:
             raise InputError(f"`{self.name}` is empty; give at least one value.")
         converted = [self._convert_one(part) for part in values]
@@ -329,11 +331,12 @@ class Settings:
         """Return the words of a command line that sets the same, without what is default."""
         words = []
         unused = set(self.unused())
-        default = type(self)()
         for option in options(type(self)):
-            value = getattr(self, option.name)
-            plain = option.rule.identity and option.name not in unused and value is not None
-            if not plain or value == getattr(default, option.name):
+            value, default = getattr(self, option.name), option.default
+            if default is None and option.rule.derive:
+                default = option.rule.derive(self)
+            # What the environment may give belongs to the machine and not to the run.
+            if option.rule.environment or option.name in unused or value in (None, default):
                 continue
             if option.kind is bool:
                 words += [option.flag] if value else []
@@ -356,13 +359,17 @@ class Settings:
 def check_keys(cls: type[Settings], values: Mapping[str, Any], where: str = "") -> dict[str, Any]:
     """Return the values of a mapping by field; the one check for unknown keys."""
     known = {option.name: option.key for option in options(cls)}
-    fields = {str(key).replace("-", "_"): value for key, value in values.items()}
-    for key in fields:
-        if key not in known:
-            name = key.replace("_", "-")
-            start = f"{where}: " if where else ""
+    start = f"{where}: " if where else ""
+    fields: dict[str, Any] = {}
+    for key, value in values.items():
+        field = str(key).replace("-", "_")
+        name = field.replace("_", "-")
+        if field not in known:
             hint = suggestion(name, sorted(known.values()))
             raise InputError(f"{start}unknown key {name!r}; {hint}")
+        if field in fields:
+            raise InputError(f"{start}{name!r} is there with hyphens and with underscores.")
+        fields[field] = value
     return fields
 
 

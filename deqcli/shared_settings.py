@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deqcli.errors import InputError
 from deqcli.settings import Settings, setting
 from deqcli.vocabulary import ACTIVATIONS, Kernel, Solver, Weights
 
@@ -93,9 +94,15 @@ class SourceSettings(SeedSettings):
 
     def law(self, p: int | None = None) -> Law:
         """Return the law of the samples; drawn ones have ``p`` dimensions."""
-        from deqcli.data.laws import law_of
+        from deqcli.data.laws import Mixture, RealData, Sphere
 
-        return law_of(self, p)
+        if self.data == "gmm":
+            return Mixture(p or 0, self.classes, self.mean_norm, self.covariance)
+        if self.data == "sphere":
+            return Sphere(p or 0, self.classes)
+        if p is not None:
+            raise InputError(f"`p` is {p}; the data {self.data!r} has its own dimension.")
+        return RealData(self.data, self.classes, self.select, self.preprocess, self.data_dir)
 
     def check(self) -> None:
         """See :meth:`Settings.check`."""
@@ -207,66 +214,3 @@ class MonteCarloSettings(Settings):
             solver=self.solver,
             tolerance=self.tolerance,
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingSettings(Settings):
-    r"""Stochastic gradient descent, the same for all networks that are compared.
-
-    With momentum the velocity v moves by :math:`v \leftarrow \mu v + g` and the weights by
-    :math:`w \leftarrow w - \eta v`.
-    """
-
-    train: str = setting(
-        "all",
-        "Which weights are trained. With only the readout, a wide network is its CK; with all, its "
-        "NTK.",
-        choices=("all", "readout"),
-    )
-    epochs: int = setting(40, "Passes over the samples.", least=1)
-    batch: int = setting(128, "Samples of one step.", least=1)
-    learning_rate: float = setting(
-        4.0,
-        "Learning rate, in the parametrisation in which it serves all widths and networks: "
-        "standard normal weights, every layer divided by the root of its width.",
-        above=0,
-    )
-    momentum: float = setting(0.9, "Momentum.", least=0, below=1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DescentSettings(Settings):
-    r"""Training of the implicit layer alone (GEN).
-
-    A step is :math:`\eta\lambda_{\max}(H(0))`: below 2 descent is stable while H stays near H(0),
-    and up to 1 the linearised descent is never slower than the flow.
-    """
-
-    method: str = setting(
-        "gd", "Gradient descent, or gradient flow by a Runge-Kutta method.", choices=("gd", "ode")
-    )
-    steps: int = setting(500, "Gradient steps; ode goes as far in time.", least=1)
-    step: float = setting(1.0, "Size of a step in units of 1/lambda_max(H(0)).", above=0, below=2)
-    stop_loss: float = setting(
-        1e-8, "Stop a width once its training loss per sample is this.", least=0
-    )
-    tolerance: float = setting(
-        1e-6, "Relative residual of the fixed point, of each equilibrium and adjoint.",
-        least=1e-12, below=1e-2,
-    )  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class LayerSettings(Settings):
-    """The implicit layer that :class:`DescentSettings` train, at the start."""
-
-    gamma0: float = setting(0.5, "Contraction constant ||gamma A|| at the start.", above=0, below=1)
-    scaling: str = setting(
-        "norm",
-        "gamma = gamma0/||A(0)||, or gamma0/sqrt(width) as printed, which contracts for few.",
-        choices=("norm", "papers"),
-    )
-    init: str = setting("gaussian", "Law of A(0).", choices=("gaussian", "half-normal", "diagonal"))
-    injection: str = setting(
-        "relu", "Activation of the input layer.", choices=("relu", "tanh", "identity")
-    )

@@ -190,12 +190,21 @@ class Study(abc.ABC, Generic[S, P]):
 
     def command_line(self, settings: S, name: str | None = None, out: Path | None = None) -> str:
         """Return the command that makes the same files, as it can be typed."""
-        import shlex
-
         words = ["deqcli", self.name, *settings.arguments()]
         words += ["--name", name] if name else []
         words += ["--out", str(out)] if out is not None and out != DEFAULT_OUT else []
-        return shlex.join(words).replace(str(Path.home()), "~")
+        return " ".join(map(_typed, words))
+
+
+def _typed(word: str) -> str:
+    """Return a word for a shell; a path in the home folder does not say whose that is."""
+    import shlex
+
+    path, home = Path(word), Path.home()
+    # A container may have the root for its home.
+    if home == home.parent or not path.is_relative_to(home):
+        return shlex.quote(word)
+    return f"~/{shlex.quote(str(path.relative_to(home)))}"
 
 
 #: Where results go unless told otherwise.

@@ -20,14 +20,13 @@ from deqcli.flow.network import (
     gradient,
     tangent_kernel,
 )
+from deqcli.flow.settings import DescentSettings, LayerSettings
 from deqcli.flow.state import LOST, ZERO, LostError, Samples, State
 from deqcli.flow.training import OK, checkpoints, train
 from deqcli.runs.parallel import pinned
 from deqcli.settings import options
-from deqcli.shared_settings import DescentSettings, LayerSettings
 
-CHOICES = {option.name: option.choices for option in options(LayerSettings)}
-INITS = CHOICES["init"]
+(INITS,) = (option.choices for option in options(LayerSettings) if option.name == "init")
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,39 +12,35 @@ import pytest
 ROOT = Path(__file__).parents[1] / "deqcli"
 FILES = sorted(ROOT.rglob("*.py"))
 
-FOUNDATION = {
-    "errors", "_version", "vocabulary", "closed_forms", "activation_functions", "own_functions",
-    "activations", "gaussian", "duals", "finite",
-}  # fmt: skip
-THEORY = {
-    "kernels", "scalars", "statistics", "equivalents", "spectra", "matching", "monte_carlo",
-}  # fmt: skip
-LEARNING = {"classify", "training", "flow"}
-PLUMBING = {"runs", "figures"}
-REPRODUCTION = {"presets", "reproduction", "report"}
-#: Layer -> what its modules may import from the project.
-ALLOWED = {
-    "foundation": FOUNDATION,
-    "theory": FOUNDATION | THEORY,
-    "data": FOUNDATION | THEORY | {"data", "runs"},
-    "learning": FOUNDATION | THEORY | LEARNING | {"data"},
-    "runs": {"runs", "errors", "_version"},
-    "figures": {"figures", "errors"},
-    "bench": FOUNDATION | THEORY | LEARNING | {"data", "bench", "runs"},
-    "reproduction": REPRODUCTION | {"data", "runs", "errors", "_version", "studies"},
-    "studies": FOUNDATION | THEORY | LEARNING | PLUMBING | {"data", "studies"},
+
+def layers() -> dict[str, list[str]]:
+    """Return the modules of each layer, in order, from the table of CONTRIBUTING.md."""
+    text = (ROOT.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\w+) \| (`.+?`) \|", text, re.MULTILINE)
+    return {name: re.findall(r"`(.+?)/?`", modules) for name, modules in rows}
+
+
+LAYERS = layers()
+RANK = {module: rank for rank, modules in enumerate(LAYERS.values()) for module in modules}
+#: The public interface and ``python -m deqcli`` stand outside of the layers.
+OUTSIDE = {"__init__", "__main__"}
+#: What some layers and packages may not import, or the only things that they may.
+FORBIDDEN = {
+    "foundation": {"settings", "runs"},
+    "theory": {"settings", "runs"},
+    "learning": {"runs"},
 }
+ONLY = {
+    "runs": {"runs", "errors", "_version", "settings", "study"},
+    "figures": {"figures", "paired", "vocabulary"},
+}
+#: Where a figure is saved, and where one is only a type.
+NAMES_FIGURES = {"runs/files.py", "runs/execute.py", "study.py"}
 
 
-def layer(path: Path) -> str:
-    top = path.relative_to(ROOT).parts[0].removesuffix(".py")
-    if top in FOUNDATION:
-        return "foundation"
-    if top in REPRODUCTION:
-        return "reproduction"
-    if top in LEARNING:
-        return "learning"
-    return "theory" if top in THEORY else top
+def module_of(parts: tuple[str, ...]) -> str:
+    """Return the entry of the table for a dotted name or path without ``deqcli``."""
+    return "/".join(parts[:2]) if parts[0] == "runs" else parts[0]
 
 
 def imported(path: Path) -> Iterator[tuple[str, int]]:
@@ -60,16 +57,27 @@ def imported(path: Path) -> Iterator[tuple[str, int]]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_imports_point_downwards(path):
-    allowed = ALLOWED.get(layer(path))
+    relative = path.relative_to(ROOT).with_suffix("")
+    module, top = module_of(relative.parts), relative.parts[0]
+    layer = next((name for name, modules in LAYERS.items() if module in modules), "")
     for name, line in imported(path):
-        parts = name.split(".")
-        if parts[0] == "deqcli" and len(parts) > 1 and allowed is not None:
-            assert parts[1] in allowed, f"{path}:{line} ({layer(path)}) imports {name}"
-        if parts[0] == "click":
-            assert layer(path) == "cli", f"{path}:{line} imports click"
-        if parts[0] == "matplotlib":
-            drawing = layer(path) == "figures" or path.name in ("task.py", "files.py")
-            assert drawing, f"{path}:{line} imports matplotlib"
+        where = f"{path}:{line} ({layer}) imports {name}"
+        first, *parts = name.split(".")
+        if first == "deqcli" and parts and module in RANK:
+            assert RANK[module_of(tuple(parts))] <= RANK[module], where
+            assert parts[0] not in FORBIDDEN.get(layer, ()), where
+            assert parts[0] in ONLY.get(top, parts), where
+        if first == "click":
+            assert top == "cli", where
+        if first == "matplotlib":
+            drawing = top == "figures" or path.relative_to(ROOT).as_posix() in NAMES_FIGURES
+            assert drawing, where
+
+
+def test_the_table_has_every_module_once():
+    listed = [module for modules in LAYERS.values() for module in modules]
+    there = {module_of(path.relative_to(ROOT).with_suffix("").parts) for path in FILES}
+    assert sorted(listed) == sorted(there - OUTSIDE - {"runs/__init__"})
 
 
 def test_no_global_randomness():

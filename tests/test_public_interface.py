@@ -53,7 +53,7 @@ def test_the_promised_calls():
     q = deqcli.explicit_scalars([act, act], tau0=1.0)
     names = ["alpha1", "alpha2", "alpha3", "alpha4", "tau2", "beta1", "beta2", "beta3", "kappa2"]
     assert all(hasattr(q, name) for name in names)
-    for kernel in ("ck", "preactivation_ck", "ntk", "preactivation_ntk"):
+    for kernel in ("ck", "preactivation_ck", "ntk", deqcli.Kernel.PREACTIVATION_NTK):
         M = deqcli.equivalent(X, y, s, kernel=kernel)
         assert isinstance(M, LinearOperator)
         np.testing.assert_allclose(M.eigenvalues(), np.linalg.eigvalsh(M.dense()), atol=1e-12)
@@ -61,6 +61,15 @@ def test_the_promised_calls():
         assert top == pytest.approx(M.eigenvalues()[-1])
     twin = deqcli.match("relu", 0.2)
     assert all(isinstance(a, deqcli.Activation) for a in twin.acts)
+
+
+def test_a_study_is_a_call():
+    result = deqcli.run("spectrum", n=30, p=40, estimator="exact", kernel="ntk", jobs=1)
+    assert (result.status, result.exit_code, result.paths) == ("done", 0, ())
+    assert list(result.findings["distances"]) == ["exact"]
+    assert sorted(set(result.table["source"])) == ["equivalent", "exact"]
+    assert result.settings.kernel is deqcli.Kernel.NTK
+    assert result.figure().axes
 
 
 def test_unknown_activation_lists_close_names():

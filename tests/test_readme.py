@@ -80,9 +80,10 @@ def test_gaps_are_those_of_the_results():
     assert {(data, trained) for data, trained, *_ in table} == set(stems)
     for data, trained, width, *shown, verdict in table:
         record = json.loads((RESULTS / f"{stems[data, trained]}.json").read_text("utf-8"))
-        found = {gap["net"]: gap for gap in record["results"]["gaps"] if gap["width"] == int(width)}
-        twin, plain = (100 * abs(found[net]["mean"]) for net in ("matched", "plain"))
-        errors = [100 * found[net]["standard_error"] for net in ("matched", "plain")]
+        gaps = record["findings"]["gaps"]
+        by_net = {gap["net"]: gap for gap in gaps if gap["width"] == int(width)}
+        twin, plain = (100 * abs(by_net[net]["mean"]) for net in ("matched", "plain"))
+        errors = [100 * by_net[net]["standard_error"] for net in ("matched", "plain")]
         pairs = zip((twin, plain), errors, strict=True)
         expected = [f"{gap:.2f} ± {error:.2f}" for gap, error in pairs]
         assert shown == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import os
 import re
@@ -15,25 +16,24 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from deqcli import presets
 from deqcli.errors import InputError
+from deqcli.misprints import CLAIMS, ERRATA, SETUP
 from deqcli.report.page import _KINDS, build, collect
-from deqcli.reproduction import summary
-from deqcli.reproduction.quantities import QUANTITIES
-from deqcli.studies.errata import ERRATA
-from deqcli.studies.errata_claims import CLAIMS
+from deqcli.reproduction import presets, summary
 
 PRESENT = ("iclr/figure-1-left", "icml/error-vs-n", "errata/printed-forms")
 
 
+#: As the study of the errata has them in its findings.
+ENTRIES = [
+    {"name": name, "where": entry.where, "printed": entry.printed, "right": entry.right,
+     "evidence": f"{name} was measured: printed 0.596 → 0.668, right 0.117 → 0.0278."}
+    for name, entry in (ERRATA | CLAIMS).items()
+]  # fmt: skip
+
+
 def record(name: str) -> dict:
-    errata = {
-        key: {"sizes": [250, 4000], "printed_errors": [0.5, 0.75], "right_errors": [0.1, 0.025],
-              "right_slope": -0.5}
-        for key in ERRATA
-    }  # fmt: skip
-    claims = {key: {"evidence": f"{key} was measured."} for key in CLAIMS}
-    empirical = {"networks": 60, "width": 2000, "printed_relative": 0.51, "right_relative": 0.015}
+    findings = {"entries": ENTRIES, "setup": SETUP} if name.startswith("errata") else {}
     return {
         "command": f"deqcli spectrum --act 'a<b' --name {name} --out '/some/where else' "
         + "--long-option value " * 12,
@@ -43,13 +43,24 @@ def record(name: str) -> dict:
             "cpu": {"model": "CPU", "count": 2}, "packages": {"numpy": "2.0", "distributed": None},
             "platform": "Linux", "python": "CPython 3.11",
         },
+        "findings": findings,
+        "hash": "b" * 64,
+        "inputs": {},
         "outputs": {f"{name}.csv": "a" * 64},
-        "results": {"errata": errata, "empirical_ntk": empirical, "claims": claims},
-        "seed": 0,
-        "spec": {"act": "tanh", "n": 800, "sizes": [250, 4000], "trials": 3},
-        "spec_hash": "b" * 64,
+        "schema": 2,
+        "settings": {"act": "tanh", "n": 800, "sizes": [250, 4000], "trials": 3, "seed": 0},
+        "study": "spectrum",
         "timings": {"points": 61.5, "jobs": 2},
+        "version": 1,
     }  # fmt: skip
+
+
+def place(out: Path, name: str) -> None:
+    """Put a result of a preset into a folder."""
+    stem = name.replace("/", "-")
+    (out / f"{stem}.json").write_text(json.dumps(record(stem)))
+    (out / f"{stem}.csv").write_text("a\n1\n")
+    Image.new("RGB", (2100, 1200), "teal").save(out / f"{stem}.png")
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +68,7 @@ def results(tmp_path_factory) -> Path:
     """A folder with three figures, and a preset that was skipped."""
     out = tmp_path_factory.mktemp("results")
     for name in PRESENT:
-        stem = presets.load(name).stem
-        (out / f"{stem}.json").write_text(json.dumps(record(stem)))
-        (out / f"{stem}.csv").write_text("a\n1\n")
-        Image.new("RGB", (2100, 1200), "teal").save(out / f"{stem}.png")
+        place(out, name)
     rows = [
         ("iclr/figure-1-left", "‖G* − Ḡ‖", "0.12", 0.0828, 0.002, "differs", "The width is open."),
         ("icml/error-vs-n", "slope, relu", "−1/2 or steeper", -0.55, 0.004, "agrees", None),
@@ -69,9 +77,9 @@ def results(tmp_path_factory) -> Path:
     ]
     names = ("preset", "quantity", "paper", "ours", "spread", "verdict", "note")
     table = pd.DataFrame(rows, columns=list(names))
-    table["figure"] = [presets.load(name).title for name in table["preset"]]
+    table["figure"] = [presets.load(name).heading for name in table["preset"]]
     table = table.assign(cut=["n p", None, None, None], command="deqcli")
-    table["spec_hash"] = ["b" * 64] * 3 + [None]
+    table["hash"] = ["b" * 64] * 3 + [None]
     table[list(summary.COLUMNS)].to_csv(out / "summary.csv", index=False)
     return out
 
@@ -121,7 +129,9 @@ def test_pictures_are_inside(page, results):
 
 
 def test_page_has_captions_verdicts_commands_and_provenance(page):
-    assert presets.load("iclr/figure-1-left").about[:40] in page
+    figure = presets.load("iclr/figure-1-left").figure
+    assert figure.about[:40] in page
+    assert figure.open[:60] in page
     assert page.count("This run is smaller than that: n, p.") == 1
     assert "0.083 ± 0.002" in page
     assert '<span class="verdict differs">differs</span>' in page
@@ -129,19 +139,50 @@ def test_page_has_captions_verdicts_commands_and_provenance(page):
     assert "deqcli spectrum --act &#39;a&lt;b&#39;" in page
     assert "b" * 64 in page
     assert f"<dd>{'c' * 12}</dd>" in page
-    assert presets.load("gen/figure-1").title in page
+    assert presets.load("gen/figure-1").heading in page
 
 
-def test_every_erratum_is_there_with_its_evidence(page):
-    for entry in (ERRATA | CLAIMS).values():
-        assert f"<strong>{entry.where}</strong>" in page
-    for name in CLAIMS:
-        assert f"{name} was measured." in page
-    assert "means of norm 2 (theirs have 8" in page
-    assert "Here n = 250, 4000; 3 trial(s) each." in page
-    assert page.count("printed 0.5 → 0.75, right 0.1 → 0.025 (slope −0.50)") == len(ERRATA)
-    assert "G/(1 − Ġ) is 51% off, Θ 1.5%" in page
-    assert "printed κ² and β3 are not measured" in page
+def test_entries_of_a_study_are_a_table_above_its_figure(page):
+    for entry in ENTRIES:
+        assert page.count(f"<strong>{entry['where']}</strong>") == 1
+        for key in ("printed", "right", "evidence"):
+            assert html.escape(entry[key]).replace("&#x27;", "&#39;") in page
+    places = [page.index(f"<strong>{entry['where']}</strong>") for entry in ENTRIES]
+    assert places == sorted(places)
+    assert page.index('<article id="errata-printed-forms">') < places[0]
+    assert places[-1] < page.index(f'<p class="note">{SETUP}</p>') < page.rindex("<img ")
+
+
+def test_papers_have_their_titles_in_their_order(page):
+    sections = re.findall(r'<section id="([a-z]+)"><h2><a [^>]*>([^<]+)</a>', page)
+    assert [anchor for anchor, _ in sections] == ["verdicts", "iclr", "icml", "errata", "missing"]
+    paper = presets.papers()["iclr"]
+    assert sections[1][1] == f"ICLR: {paper.title} ({paper.venue})"
+    # Without a venue there are no brackets.
+    assert sections[3][1] == "Errata: What was found wrong in the papers"
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_preset_of_an_unknown_paper_is_shown_under_the_name_of_its_folder(
+    tmp_path, monkeypatch, listed
+):
+    root = shutil.copytree(presets.folder(), tmp_path / "experiments")
+    (root / "aaa").mkdir()
+    (root / "aaa" / "figure-7.toml").write_text(
+        'study = "match"\n[figure]\ntitle = "Of nobody"\npage = 3\nabout = "What it shows."\n'
+    )
+    if not listed:
+        (root / "papers.toml").unlink()
+    monkeypatch.setattr(presets, "folder", lambda: root)
+    assert (presets.names()[-1] == "aaa/figure-7") == listed
+    for name in ("aaa/figure-7", "icml/h-tanh"):
+        place(tmp_path, name)
+    page = build(tmp_path)
+    sections = re.findall(r'<section id="([a-z]+)"><h2><a [^>]*>([^<]+)</a>', page)[1:-1]
+    assert ("aaa", "aaa") in sections
+    assert sections[-1][0] == ("aaa" if listed else "icml")
+    assert '<a href="#aaa-figure-7">Of nobody, p. 3</a>' in page
+    assert "<figcaption>What it shows.</figcaption>" in page
 
 
 @pytest.fixture
@@ -164,7 +205,7 @@ def rewrite(folder: Path, change) -> None:
 
 
 def test_summary_of_another_run_is_not_shown(folder):
-    page = change(folder, "spec_hash", ["d" * 64, *["b" * 64] * 2, None])
+    page = change(folder, "hash", ["d" * 64, *["b" * 64] * 2, None])
     assert "0.0828" not in page
     # In the table of verdicts, and beside the figure.
     assert page.count("summary is of another run; run deqcli reproduce") == 2
@@ -182,7 +223,7 @@ def test_numbers_of_a_run_that_is_not_there_are_not_shown(folder):
 
 def test_pictures_are_described_and_commands_are_for_any_machine(page):
     (first, *_) = re.findall(r'alt="([^"]+)"', page)
-    about = presets.load("iclr/figure-1-left").about
+    about = presets.load("iclr/figure-1-left").figure.about
     assert about.startswith(first.split(",")[0][:20])
     assert first.endswith(".")
     assert len(first) < len(about)
@@ -190,16 +231,14 @@ def test_pictures_are_described_and_commands_are_for_any_machine(page):
     assert "--name iclr-figure-1-left --long-option value" in page
 
 
-def test_errata_without_their_run_say_so(results, tmp_path):
+def test_what_was_not_run_says_so(results, tmp_path):
     for path in results.glob("icml*"):
         shutil.copy(path, tmp_path)
     page = build(tmp_path)
-    assert "Not measured in this folder" in page
+    missing = page[page.index('<section id="missing">') :]
+    assert presets.load("errata/printed-forms").heading in missing
+    assert missing.count("<li>") == len(presets.names()) - 1
     assert "There is no summary" in page
-
-
-def test_every_preset_has_a_place_on_the_page():
-    assert set(QUANTITIES) == set(presets.names())
 
 
 MARKER = 'x"><script>alert(9)</script>'
@@ -227,8 +266,8 @@ def assert_inert(page: str, seen: bool = True) -> None:
 
 @pytest.mark.parametrize("column", summary.COLUMNS)
 def test_no_cell_of_the_summary_is_markup(folder, column):
-    if column == "spec_hash":
-        rewrite(folder, lambda record: record | {"spec_hash": MARKER})
+    if column == "hash":
+        rewrite(folder, lambda record: record | {"hash": MARKER})
     if column in ("ours", "spread"):
         with pytest.raises(InputError, match=r"cannot be used: .* not two numbers"):
             change(folder, column, MARKER)
@@ -251,12 +290,17 @@ def test_no_text_and_no_key_of_a_record_is_markup(folder, keys):
 
 def test_no_text_of_a_preset_is_markup(results, monkeypatch):
     load = presets.load
-    texts = {"title": MARKER, "about": MARKER}
-    monkeypatch.setattr(presets, "load", lambda name: replace(load(name), **texts))
+    figure = presets.FigureText(MARKER, about=MARKER, open=MARKER)
+    monkeypatch.setattr(presets, "load", lambda name: replace(load(name), figure=figure))
+    papers = {key: presets.Paper(MARKER, MARKER, MARKER) for key in presets.papers()}
+    monkeypatch.setattr(presets, "papers", lambda: papers)
     assert_inert(build(results))
 
 
-@pytest.mark.parametrize("key", sorted(set(record("")) - {"results", "spec_hash"}))
+SHOWN = {"command", "deqcli", "environment", "outputs", "settings", "timings"}
+
+
+@pytest.mark.parametrize("key", sorted(set(record("")) - {"findings", "hash", "study"}))
 @pytest.mark.parametrize("value", [None, "text", [], 10**400])
 def test_a_record_that_lacks_something_says_so(folder, key, value):
     def lacking(record):
@@ -264,21 +308,40 @@ def test_a_record_that_lacks_something_says_so(folder, key, value):
 
     rewrite(folder, lacking)
     page = build(folder)
-    # A version, a seed or a command may well be a text, and settings anything.
-    if value is None or key in ("environment", "timings", "outputs"):
+    # A version or a command may well be a text.
+    if key in SHOWN - ({"command", "deqcli"} if value is not None else set()):
         assert "not recorded" in page
     assert Links(page).open == []
 
 
-EMPTY = {"sizes": [], "printed_errors": "x", "right_errors": [], "right_slope": ""}
+@pytest.mark.parametrize("key", ["findings", "hash", "study"])
+def test_a_record_without_what_makes_it_one_is_an_error(folder, key):
+    rewrite(folder, lambda record: {k: v for k, v in record.items() if k != key})
+    with pytest.raises(InputError, match=rf"json cannot be used: there is no '{key}' in it"):
+        build(folder)
 
 
 @pytest.mark.parametrize(
-    "value", [None, [], "text", {"errata": 3}, {"errata": dict.fromkeys(ERRATA, EMPTY)}]
+    ("findings", "rows"),
+    [
+        ({"entries": 3}, 0),
+        ({"entries": ["text", None, []]}, 0),
+        ({"entries": [{}], "setup": []}, 1),
+        ({"entries": [{"where": {"x": 1}, "evidence": None}], "setup": {"x": 1}}, 1),
+    ],
 )
-def test_results_of_any_shape(folder, value):
-    rewrite(folder, lambda record: record | {"results": value, "spec_hash": []})
-    assert build(folder).count("Not measured in this folder") == len(ERRATA | CLAIMS)
+def test_findings_of_any_shape(folder, findings, rows):
+    rewrite(folder, lambda record: record | {"findings": findings, "hash": []})
+    page = build(folder)
+    assert page.count("<strong>") == rows * len(PRESENT)
+    assert Links(page).open == []
+
+
+@pytest.mark.parametrize("findings", [None, [], "text"])
+def test_findings_that_are_none_are_an_error(folder, findings):
+    rewrite(folder, lambda record: record | {"findings": findings})
+    with pytest.raises(InputError, match="json cannot be used: its findings are no mapping"):
+        build(folder)
 
 
 @pytest.mark.parametrize(

@@ -1,41 +1,144 @@
-"""What is read from a finished run, from tables small enough to do by hand."""
+"""The quantities of each study, from findings and tables small enough to do by hand."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from deqcli import study
 from deqcli.errors import InputError
-from deqcli.reproduction import measures
-from deqcli.reproduction.quantities import QUANTITIES
-from deqcli.reproduction.verdicts import Run, verdict
+from deqcli.misprints import ERRATA
+from deqcli.quantities import RULE, Claim, Measured, Quantity, verdict
+from deqcli.reproduction import presets
+from deqcli.reproduction.summary import quantities_of
+from deqcli.vocabulary import Kernel, Net
+
+
+@dataclass
+class Run:
+    """A finished run, as a quantity sees one."""
+
+    table: pd.DataFrame = field(default_factory=pd.DataFrame)
+    findings: dict[str, Any] = field(default_factory=dict)
+
+
+def quantities(name: str, **options: object) -> dict[str, Quantity]:
+    """Return the quantities of a study by their keys."""
+    chosen = study.get(name)
+    return {each.key: each for each in chosen.quantities(chosen.settings(**options))}
+
+
+def measure(run: Run, name: str, key: str, **options: object) -> Measured:
+    return quantities(name, **options)[key].measure(run)
+
+
+@pytest.mark.parametrize("name", study.names())
+def test_keys_and_names_tell_quantities_apart(name):
+    chosen = study.get(name)
+    known = chosen.quantities(chosen.settings())
+    assert len({each.key for each in known}) == len({each.name for each in known}) == len(known)
+    # Names stand in a Markdown table.
+    assert not any("|" in each.name for each in known)
+    # What a number depends on is a setting that a size may cut.
+    assert all(hasattr(chosen.settings(), need) for each in known for need in each.needs)
+
+
+def test_distances_of_a_spectrum():
+    run = Run(
+        findings={"distances": {"exact": {"distance": 0.2}, "monte-carlo": {"distance": 3.0}}}
+    )
+    assert measure(run, "spectrum", "exact").value == 0.2
+    assert measure(run, "spectrum", "averaged").value == 3.0
+    averaged = quantities("spectrum")["averaged"]
+    # Another seed is run for the exact kernel alone.
+    assert averaged.over_seeds(run).value == 0.2
+    assert "realizations" in averaged.needs
+
+
+@pytest.mark.parametrize("kernel", Kernel)
+def test_names_say_which_kernel_a_distance_is_of(kernel):
+    for name in ("spectrum", "match"):
+        for quantity in quantities(name, kernel=kernel).values():
+            assert quantity.name.startswith(f"‖{kernel.letter} − ")
+
+
+def test_distances_of_a_match():
+    run = Run(findings={"matched_distance": 3.0, "matched_relative": 0.1, "plain_relative": 0.5})
+    for key, value in run.findings.items():
+        assert measure(run, "match", key).value == value
+    assert set(quantities("match")["matched_distance"].needs) == {"n", "p"}
+
+
+def test_distances_of_iclr_figure_2_are_of_the_features_kernel():
+    for name in ("iclr/figure-2-gmm", "iclr/figure-2-mnist"):
+        known = quantities_of(presets.load(name))
+        assert all("‖G − Σ‖" in quantity.name for quantity in known)
+        assert "G* is Λ" in known[0].note
 
 
 def test_slopes_and_their_spread_are_those_of_the_trials():
     n = np.array([64, 256, 1024])
     rows = pd.concat(
-        [pd.DataFrame({"act": "lrelu:slope=0.1", "n": n, "trial": trial, "slope": -0.5,
+        [pd.DataFrame({"act": act, "n": n, "trial": trial, "slope": value,
                        "error": n**power})
+         for act, value in (("lrelu:slope=0.1", -0.5), ("relu", -0.7))
          for trial, power in enumerate((-0.4, -0.6))]
     )  # fmt: skip
-    quantity = QUANTITIES["icml/error-vs-n"][3]
-    found = quantity.measure(Run({"results": {}}, rows))
-    assert found.value == -0.5
-    assert found.spread == pytest.approx(0.1)
+    slope = measure(Run(rows), "error-vs-n", "lrelu", act=("relu", "lrelu"))
+    assert slope.value == -0.5
+    assert slope.spread == pytest.approx(0.1)
 
 
-NETS = ("deq", "matched", "plain")
+def test_claim_of_a_rate_is_made_for_the_slides_activations_only():
+    known = quantities("error-vs-n", act=("relu", "tanh", "swish", "lrelu", "abs"))
+    assert [key for key, each in known.items() if each.paper is None] == ["abs"]
+
+
+def test_errata_have_the_slopes_of_both_forms():
+    n = np.array([250, 1000])
+    rows = pd.concat(
+        [pd.DataFrame({"erratum": name, "form": form, "n": n, "trial": trial,
+                       "error": n ** (power + shift)})
+         for name in ERRATA
+         for form, power in (("printed", 0.0), ("right", -0.5))
+         for trial, shift in enumerate((-0.1, 0.1))]
+    )  # fmt: skip
+    curve = {"printed_slope": 0.0, "right_slope": -0.5}
+    run = Run(rows, {"errata": dict.fromkeys(ERRATA, curve)})
+    known = quantities("errata")
+    assert list(known) == [f"{name}-{form}" for name in ERRATA for form in ("printed", "right")]
+    for name, erratum in ERRATA.items():
+        printed, right = known[f"{name}-printed"], known[f"{name}-right"]
+        assert printed.name.startswith(f"{erratum.where}, as printed: slope")
+        assert right.name.startswith(f"{erratum.where}, corrected: slope")
+        assert (printed.note, right.note) == ("Misprint.", "")
+        for quantity, value, expected in ((printed, 0.0, "differs"), (right, -0.5, "undecided")):
+            slope = quantity.measure(run)
+            assert (slope.value, slope.spread) == pytest.approx((value, 0.1))
+            assert verdict(quantity, slope) == expected
+
+
+def test_bound_of_a_rate_is_said():
+    rates = [*quantities("error-vs-n").values(), *quantities("errata").values()]
+    for quantity in rates:
+        assert isinstance(quantity.paper, Claim)
+        assert quantity.paper.most == -0.45
+        assert "−0.45" in quantity.paper.text
+    assert "−0.45" in RULE
 
 
 def trained(accuracies, width=64, statuses=("done", "done", "done")):
-    """Two epochs; the last has the accuracies given by network and seed."""
+    """Two epochs; the last has the accuracies given by network and trial."""
     return pd.DataFrame(
         [
-            {"net": net, "width": width, "seed": seed, "epoch": epoch, "status": status,
-             "test_accuracy": accuracy if epoch == 1 else 0.1}
-            for net, values, status in zip(NETS, accuracies, statuses, strict=True)
-            for seed, accuracy in enumerate(values)
+            {"dataset": "mnist", "net": net.value, "width": width, "trial": trial, "epoch": epoch,
+             "status": status, "test_accuracy": accuracy if epoch == 1 else 0.1}
+            for net, values, status in zip(Net, accuracies, statuses, strict=True)
+            for trial, accuracy in enumerate(values)
             for epoch in (0, 1)
         ]
     )  # fmt: skip
@@ -43,37 +146,33 @@ def trained(accuracies, width=64, statuses=("done", "done", "done")):
 
 def test_gaps_are_in_points_at_the_largest_width():
     wide = trained([(0.90, 0.92), (0.91, 0.92), (0.87, 0.90)])
-    run = Run({"results": {}}, pd.concat([trained([(0.5,)] * 3, width=32), wide]))
-    deq, twin, plain, _ = (quantity.measure(run) for quantity in QUANTITIES["iclr/figure-3-a"])
-    assert (deq.value, deq.spread) == pytest.approx((91.0, 1.0))
-    assert (twin.value, twin.spread) == pytest.approx((-0.5, 0.5))
-    assert (plain.value, plain.spread) == pytest.approx((2.5, 0.5))
+    run = Run(pd.concat([trained([(0.5,)] * 3, width=32), wide], ignore_index=True))
+    for key, expected in (("accuracy", (91, 1)), ("matched", (-0.5, 0.5)), ("plain", (2.5, 0.5))):
+        measured = measure(run, "accuracy", key)
+        assert (measured.value, measured.spread) == pytest.approx(expected), key
 
 
-def test_advantage_has_the_spread_of_differences_within_a_seed():
+def test_advantage_has_the_spread_of_differences_within_a_trial():
     # The gaps move together, by 2 points: their difference in size, 2 points, does not move.
-    run = Run({"results": {}}, trained([(0.90, 0.90), (0.89, 0.87), (0.87, 0.85)]))
-    advantage = QUANTITIES["iclr/figure-3-a"][3]
-    found = advantage.measure(run)
-    assert (found.value, found.spread) == pytest.approx((2.0, 0.0), abs=1e-12)
-    assert verdict(advantage, found) == "agrees"
-    assert "|" not in advantage.name
+    run = Run(trained([(0.90, 0.90), (0.89, 0.87), (0.87, 0.85)]))
+    advantage = quantities("accuracy")["advantage"]
+    measured = advantage.measure(run)
+    assert (measured.value, measured.spread) == pytest.approx((2.0, 0.0), abs=1e-12)
+    assert verdict(advantage, measured) == "agrees"
+    assert verdict(advantage, measured, ("epochs",)).startswith("not compared")
 
 
 def test_largest_width_is_said():
-    run = Run({"results": {}}, trained([(0.9,)] * 3, width=1024))
-    for quantity in QUANTITIES["iclr/figure-3-b"]:
-        assert quantity.remark(run) == (
-            "At width 1024, the largest of this run; the figure goes to 8192."
-        )
-    assert "At width 1024" in QUANTITIES["icml/accuracies"][0].remark(run)
+    run = Run(trained([(0.9,)] * 3, width=1024))
+    for quantity in quantities("accuracy").values():
+        assert quantity.remark(run) == "At width 1024, the largest of this run."
 
 
 def test_stopped_training_is_no_number():
-    run = Run({"results": {}}, trained([(0.9,)] * 3, statuses=("done", "done", "stopped: inf")))
-    assert measures.gap(run, "matched").value == 0
+    run = Run(trained([(0.9,)] * 3, statuses=("done", "done", "stopped: inf")))
+    assert measure(run, "accuracy", "matched").value == 0
     with pytest.raises(InputError, match="reached its end"):
-        measures.gap(run, "plain")
+        measure(run, "accuracy", "plain")
 
 
 def flown(width, trial, times, loss, *, every=1, status="ok"):
@@ -93,10 +192,10 @@ def test_widths_are_compared_at_the_last_time_that_all_have():
         flown(100, 0, [4.5], lambda t: np.full_like(t, np.nan), status="contraction lost"),
         flown(2000, 0, np.arange(0, 20.1, 0.8), lambda t: np.exp(-t), every=3),
     ]
-    run = Run({"results": {}}, pd.concat(parts, ignore_index=True))
-    assert measures.narrow_over_wide(run, "train_loss").value == pytest.approx(np.exp(2))
+    run = Run(pd.concat(parts, ignore_index=True))
+    assert measure(run, "flow", "faster").value == pytest.approx(np.exp(2))
     # Of the wide run's sparse test losses none is at time 4.
-    assert measures.narrow_over_wide(run, "test_loss").value == pytest.approx(np.exp(2))
+    assert measure(run, "flow", "better").value == pytest.approx(np.exp(2))
 
 
 def test_ratios_are_within_a_trial():
@@ -105,32 +204,33 @@ def test_ratios_are_within_a_trial():
         for trial, scale in enumerate((1.0, 10.0))
         for width, high in ((100, 3 * scale), (500, scale))
     ]
-    found = measures.narrow_over_wide(Run({"results": {}}, pd.concat(parts)), "train_loss")
-    assert (found.value, found.spread) == pytest.approx((3.0, 0.0), abs=1e-12)
+    ratio = measure(Run(pd.concat(parts)), "flow", "faster")
+    assert (ratio.value, ratio.spread) == pytest.approx((3.0, 0.0), abs=1e-12)
 
 
 def test_promises_of_gen_are_claims():
     parts = [flown(width, 0, [0, 1, 2], lambda t: np.exp(-t)) for width in (100, 500)]
-    run = Run({"results": {}}, pd.concat(parts))
-    found = {quantity.name: quantity for quantity in QUANTITIES["gen/figure-1"]}
-    assert all(quantity.paper is not None for quantity in found.values())
-    for name in ("training loss, end / start, widest", "test error, end / start, widest"):
-        assert found[name].measure(run).value == pytest.approx(np.exp(-2))
-        assert verdict(found[name], found[name].measure(run)) == "agrees"
-    norm = found["largest ‖γA(k)‖, widest"]
-    assert norm.measure(run).value == pytest.approx(0.52)
-    assert verdict(norm, norm.measure(run), ("steps",)).startswith("not compared")
-    test_loss = found["test loss at the last common time, narrowest / widest"]
-    assert set(test_loss.needs) == {"n", "widths", "steps", "test-size"}
+    run = Run(pd.concat(parts))
+    known = quantities("flow")
+    assert all(isinstance(quantity.paper, Claim) for quantity in known.values())
+    for key, value in (("train_loss", np.exp(-2)), ("test_error", np.exp(-2)), ("train_error", 0)):
+        measured = known[key].measure(run)
+        assert measured.value == pytest.approx(value)
+        assert verdict(known[key], measured) == "agrees"
+    norm = known["norm"].measure(run)
+    assert norm.value == pytest.approx(0.52)
+    assert verdict(known["norm"], norm, ("steps",)).startswith("not compared")
+    assert set(known["better"].needs) == {"n", "widths", "steps", "test_size"}
+
+
+def test_largest_norm_includes_the_row_where_a_run_was_lost():
+    lost = flown(500, 0, [60], lambda t: np.exp(-t), status="contraction lost")
+    run = Run(pd.concat([flown(500, 0, [0, 1], lambda t: np.exp(-t)), lost]))
+    assert measure(run, "flow", "norm").value == pytest.approx(1.1)
+    assert measure(run, "flow", "train_loss").value == pytest.approx(np.exp(-1))
 
 
 def test_no_error_at_the_start_cannot_be_reduced():
-    run = Run({"results": {}}, flown(100, 0, [0, 1], lambda t: np.exp(-t)))
+    run = Run(flown(100, 0, [0, 1], lambda t: 0 * t))
     with pytest.raises(InputError, match="0 at the start"):
-        measures.end_over_start(run, "train_error")
-
-
-def test_distances_of_iclr_figure_2_are_of_the_features_kernel():
-    for name in ("iclr/figure-2-gmm", "iclr/figure-2-mnist"):
-        assert all("‖G − Σ⁽²⁾‖" in quantity.name for quantity in QUANTITIES[name])
-        assert "G* is Λ" in QUANTITIES[name][0].note
+        measure(run, "flow", "test_error")

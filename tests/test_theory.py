@@ -12,6 +12,7 @@ import pytest
 
 import deqcli
 from deqcli.gaussian import moments
+from deqcli.misprints import ERRATA
 from deqcli.scalars import Coefficients
 
 ROOT = Path(__file__).parents[1]
@@ -87,11 +88,11 @@ def test_errors_of_printed_and_right_forms_are_those_of_the_results():
     rows = [line[2:-2].split(" | ") for line in THEORY.splitlines() if line.count(" → ") >= 2]
     shown = {where: errors for where, _, _, *errors in (row for row in rows if len(row) == 5)}
     measured = {
-        erratum["where"]: [
-            f"{erratum[f'{form}_errors'][0]:.3g} → {erratum[f'{form}_errors'][-1]:.3g}"
+        ERRATA[name].where: [
+            f"{curve[f'{form}_errors'][0]:.3g} → {curve[f'{form}_errors'][-1]:.3g}"
             for form in ("printed", "right")
         ]
-        for erratum in record["results"]["errata"].values()
+        for name, curve in record["findings"]["errata"].items()
     }
     assert shown == measured
 

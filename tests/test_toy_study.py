@@ -1,4 +1,4 @@
-"""A new study is one file and one figure: its command, help, preset, Python call and page follow."""
+"""A study is one file and one figure: command, help, preset, Python call and page follow."""
 
 from __future__ import annotations
 

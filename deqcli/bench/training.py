@@ -14,8 +14,9 @@ from threadpoolctl import threadpool_limits
 from deqcli.activations import activation
 from deqcli.errors import silence_range_warning
 from deqcli.matching import plain_network
-from deqcli.training import EquilibriumNetwork, ExplicitNetwork, Network
-from deqcli.training.base import cross_entropy
+from deqcli.training.base import Network, cross_entropy
+from deqcli.training.equilibrium import EquilibriumNetwork
+from deqcli.training.explicit import ExplicitNetwork
 from deqcli.vocabulary import Solver
 
 Array = NDArray[Any]

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import click
 
+from deqcli.cli import options
 
-@click.command(epilog="""\b
+
+@click.command(cls=options.Command, epilog="""\b
 Examples:
   deqcli report
   deqcli report --results results/quick --out report.html

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +23,6 @@ from deqcli.data.preprocess import pick_classes
 from deqcli.errors import InputError
 from deqcli.statistics import MixtureStatistics, estimate_statistics
 from deqcli.vocabulary import suggestion
-
-if TYPE_CHECKING:
-    from deqcli.shared_settings import SourceSettings
 
 Streams = Callable[..., np.random.Generator]
 """From further names to the random stream that belongs to them."""
@@ -272,16 +269,3 @@ class RealData(Law):
         except InputError as error:
             return str(error)
         return ""
-
-
-def law_of(settings: SourceSettings, p: int | None) -> Law:
-    """Return the law that settings name; only drawn samples have a dimension to choose."""
-    if settings.data == "gmm":
-        return Mixture(p or 0, settings.classes, settings.mean_norm, settings.covariance)
-    if settings.data == "sphere":
-        return Sphere(p or 0, settings.classes)
-    if p is not None:
-        raise InputError(f"`p` is {p}; the data {settings.data!r} has its own dimension.")
-    return RealData(
-        settings.data, settings.classes, settings.select, settings.preprocess, settings.data_dir
-    )

@@ -75,7 +75,6 @@ class Equilibrium:
         self,
         act: Activation,
         width: int,
-        *,
         solver: Solver = Solver.GAUSS_SEIDEL,
         tolerance: float = 1e-6,
         max_iterations: int = 500,

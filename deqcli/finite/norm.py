@@ -1,4 +1,4 @@
-r"""The spectral norm of a matrix that moves a little from step to step."""
+"""The spectral norm of a matrix that moves a little from step to step, and a limit on it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ Array = NDArray[Any]
 _DENSE = 100
 # Residual of a refreshed singular vector; the norm's own error is its square and below 1e-8.
 _RESIDUAL = 1e-4
+#: The largest permitted ||W||L, a little below 1, as the norm is followed from below.
+MARGIN = 0.98
+#: How many singular values can be clipped at a time.
+_CLIPS = 20
+#: Room above the norm at the start, where that is near the bound or beyond.
+_SLACK = 1.05
 
 
 def leading_triplet(matrix: Array, residual: float = 1e-10) -> tuple[float, Array, Array]:
@@ -108,3 +114,59 @@ class NormTracker:
             self.value, self.left, self.right = leading_triplet(matrix, _RESIDUAL)
             self._directions[:, -1] = self.right
         return self.value
+
+
+class Guard:
+    r"""Watches the spectral norm of a matrix and, where needed, clips it.
+
+    The map :math:`y \mapsto \phi(Wy + b)`, :math:`W = \sigma_aA/\sqrt m`, contracts for every input
+    when :math:`\|W\|L < 1`. At the start :math:`\|W\| \approx 2\sigma_a`, hence the papers'
+    :math:`\sigma_a^2 < 1/4L^2`; training adds to W. The norm is followed from below; a direction
+    that training makes grow stands out from the bulk, and is found fast.
+
+    Where :math:`s > \text{limit}` the matrix becomes :math:`W - (s - \text{limit})uv^\top`,
+    singular value after singular value: the nearest matrix, in the Frobenius norm, that the limit
+    allows, which a uniform rescaling is not. The limit is :math:`0.98/L`, or 1.05 times the norm
+    found at the start where that is larger (:math:`\sigma_a^2` near or above :math:`1/4L^2`:
+    contraction is then not guaranteed from the outset, and the solver's own verdict counts).
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (m, m)
+        Watched, and changed in place.
+    lipschitz : float
+        L.
+
+    Examples
+    --------
+    >>> W = np.diag([0.5, 0.2, 0.1])
+    >>> guard = Guard(W, 1.0)
+    >>> W[0, 0] = 3.0
+    >>> guard.check(), float(np.linalg.norm(W, 2).round(6)), round(guard.norm, 6)
+    (1, 0.98, 0.98)
+    """
+
+    def __init__(self, matrix: Array, lipschitz: float) -> None:
+        self.matrix = matrix
+        # One direction costs little beside a step, and the margin covers its delay.
+        self._tracker = NormTracker(matrix, directions=1, sweeps=2)
+        bound = MARGIN / lipschitz if lipschitz > 0 else math.inf
+        self.limit = bound if self.norm * _SLACK < bound else self.norm * _SLACK
+
+    @property
+    def norm(self) -> float:
+        """The norm as of the last check."""
+        return self._tracker.value
+
+    def check(self) -> int:
+        """Bring the norm below its limit; return how many singular values were clipped."""
+        self._tracker.update(self.matrix)
+        clipped = 0
+        while self.norm > self.limit * (1 + 1e-6) and clipped < _CLIPS:
+            # The triplet has to be good before it is subtracted.
+            norm = self._tracker.refresh(self.matrix)
+            excess = np.asarray(norm - self.limit, self.matrix.dtype)
+            self.matrix -= np.outer(excess * self._tracker.left, self._tracker.right)
+            clipped += 1
+            self._tracker.refresh(self.matrix)
+        return clipped

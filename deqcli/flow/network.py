@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from deqcli.finite.fixed_point import FixedPoint, gauss_seidel
 from deqcli.finite.norm import leading_triplet
-from deqcli.shared_settings import LayerSettings
+from deqcli.flow.settings import LayerSettings
 
 Array = NDArray[np.float64]
 

@@ -22,8 +22,8 @@ from scipy.linalg import eigvalsh
 
 from deqcli.flow.linearised import Linearised, linearise
 from deqcli.flow.network import Network
+from deqcli.flow.settings import DescentSettings
 from deqcli.flow.state import ZERO, LostError, Samples, State
-from deqcli.shared_settings import DescentSettings
 from deqcli.spectra import operator_distance
 
 Array = NDArray[np.float64]

@@ -147,19 +147,48 @@ def load(name: str) -> Preset:
 def read(path: Path, name: str) -> Preset:
     """Read the file of a preset; see :func:`load`."""
     document = read_document(path)
-    if document.study is None:
-        raise InputError(f"The preset {name} names no study.")
-    study = get(document.study)
-    known = {part.name for part in fields(FigureText)}
-    for key in document.figure:
+    try:
+        if document.study is None:
+            raise InputError("it names no study.")
+        study = get(document.study)
+        settings = study.settings.load(document.values)
+        figure = _figure({"title": name, **document.figure})
+    except InputError as error:
+        raise InputError(f"The preset {name}: {error}") from error
+    return Preset(name, study, settings, figure)
+
+
+def _figure(table: Mapping[str, Any]) -> FigureText:
+    """Check the table ``figure``, and join the lines of its texts."""
+    known = [part.name for part in fields(FigureText)]
+    values: dict[str, Any] = {}
+    for key, value in table.items():
         if key not in known:
-            raise InputError(f"The preset {name}: unknown key {key!r} of its figure.")
-    texts: dict[str, Any] = {
-        key: " ".join(value.split()) if isinstance(value, str) else value
-        for key, value in {"title": name, **document.figure}.items()
-    }
-    settings = study.settings.load(document.values, f"The preset {name}")
-    return Preset(name, study, settings, FigureText(**texts))
+            raise InputError(f"unknown key {key!r} of its figure; {suggestion(key, known)}")
+        if key in ("title", "about", "open"):
+            values[key] = _line(key, value)
+        elif key in ("printed", "notes") and isinstance(value, dict):
+            values[key] = {name: _line(f"{key}.{name}", text) for name, text in value.items()}
+        elif key == "expected" and isinstance(value, list):
+            values[key] = [_line(key, text) for text in value]
+        elif key == "page" and type(value) is int:
+            values[key] = value
+        else:
+            noun = {"page": "a whole number", "expected": "a list of texts"}.get(key, "a table")
+            raise InputError(f"figure.{key} is {value!r}; give {noun}.")
+    for name, text in values.get("printed", {}).items():
+        try:
+            float(text)
+        except ValueError:
+            raise InputError(f"figure.printed.{name} is {text!r}; give a number.") from None
+    return FigureText(**values)
+
+
+def _line(key: str, value: Any) -> str:
+    """Return a text on one line; a printed number is a text too, for the sake of its last digit."""
+    if not isinstance(value, str):
+        raise InputError(f"figure.{key} is {value!r}; give a text between quotes.")
+    return " ".join(value.split())
 
 
 def sized(preset: Preset, size: Size) -> Preset:

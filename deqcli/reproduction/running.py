@@ -126,9 +126,9 @@ def spreads(outcome: Outcome, wanted: Collection[Quantity], jobs: int | None) ->
     deviations = {}
     for quantity in wanted:
         measure = quantity.over_seeds or quantity.measure
-        # A number that cannot be read must not cost the others.
+        # One number that cannot be read must not cost the others.
         try:
-            deviations[quantity.name] = statistics.stdev(measure(run).value for run in runs)
-        except (DeqcliError, KeyError, ValueError):
+            deviations[quantity.name] = statistics.stdev(measure(each).value for each in runs)
+        except Exception:
             logger.debug("%s, %s: no spread", preset.name, quantity.name, exc_info=True)
     return deviations

@@ -11,13 +11,9 @@ from typing import TYPE_CHECKING, Any
 from deqcli.errors import InputError
 from deqcli.quantities import Claim, Finished, Measured, Quantity, mean
 from deqcli.settings import setting, with_default
-from deqcli.shared_settings import (
-    DeqSettings,
-    SourceSettings,
-    TrainingSettings,
-    kernel_setting,
-)
+from deqcli.shared_settings import DeqSettings, SourceSettings, kernel_setting
 from deqcli.study import Assembled, Study, Tolerance
+from deqcli.training.settings import TrainingSettings
 from deqcli.vocabulary import Kernel, Net, Solver
 
 if TYPE_CHECKING:
@@ -26,7 +22,7 @@ if TYPE_CHECKING:
 
     from deqcli.data.dataset import Dataset
     from deqcli.study import Arrays, Load
-    from deqcli.training import Network
+    from deqcli.training.base import Network
     from deqcli.training.trio import Trio
 
 COLUMNS = (
@@ -217,7 +213,7 @@ class Accuracy(Study[AccuracySettings, Prepared]):
         """Train one network; or, if a kernel is named, find the limit of its kind."""
         import numpy as np
 
-        from deqcli.training import train
+        from deqcli.training.loop import train
 
         settings, data, test = prepared.settings, prepared.data, prepared.test
         if kernel is not None:

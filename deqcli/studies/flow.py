@@ -9,9 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from deqcli.errors import DataError, InputError
+from deqcli.flow.settings import DescentSettings, LayerSettings
 from deqcli.quantities import Claim, Finished, Measured, Quantity, mean
 from deqcli.settings import setting
-from deqcli.shared_settings import DescentSettings, LayerSettings, SampleSettings
+from deqcli.shared_settings import SampleSettings
 from deqcli.study import Assembled, Study, Tolerance
 
 if TYPE_CHECKING:

@@ -100,7 +100,7 @@ class MatchStudy(Study[MatchSettings, Prepared]):
     examples = (
         "--act relu --sigma-a2 0.2",
         "--act tanh --sigma-a2 0.1 --export torch",
-        "--act gelu --kernel ntk --tau0 1",
+        "--act gelu --sigma-a2 0.1 --kernel ntk --tau0 1",
         "--act relu --family htanh          (not feasible: exit code 3, and why)",
         "--data sphere --act nrelu --sigma-a2 0.2 --kernel preactivation-ck --n 1000 --p 1200",
     )

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from deqcli.activations import Activation
 from deqcli.finite.equilibrium import Equilibrium, Precision
 from deqcli.finite.fixed_point import ANDERSON_MEMORY, Outcome
+from deqcli.finite.norm import Guard
 from deqcli.gaussian import check_existence
 from deqcli.training.base import Network, Progress
-from deqcli.training.contraction import Guard
 from deqcli.training.parameters import Parameter, readout_factor
 from deqcli.vocabulary import Solver
 
@@ -82,14 +82,8 @@ class EquilibriumNetwork(Network):
         super().__init__(width, n_features, n_classes, dtype)
         check_existence(act, sigma_a2, sigma_b2, papers_range=False)
         self.act = act
-        self.layer = Equilibrium(
-            act,
-            width,
-            solver=Solver.of(solver, "solver"),
-            tolerance=tolerance,
-            max_iterations=max_iterations,
-            dtype=dtype,
-        )
+        chosen = Solver.of(solver, "solver")
+        self.layer = Equilibrium(act, width, chosen, tolerance, max_iterations, dtype)
         self.inputs = Parameter((width, n_features), math.sqrt(sigma_b2), dtype)
         self.hidden = Parameter((width, width), math.sqrt(sigma_a2 / width), dtype)
         self.readout = Parameter((n_classes, width), readout_factor(width), dtype)

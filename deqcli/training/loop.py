@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from deqcli.data.dataset import Dataset
 from deqcli.errors import DataError, InputError
-from deqcli.shared_settings import TrainingSettings
-from deqcli.training.base import Network, Progress, cross_entropy
-from deqcli.training.readout import Readout
+from deqcli.training.base import Network, Progress, Readout, cross_entropy
+from deqcli.training.settings import TrainingSettings
 
 Array = NDArray[Any]
 

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from deqcli.studies import errata
+from deqcli import misprints
+from deqcli.misprints import CLAIMS, ERRATA
 
 
 @pytest.fixture
 def results(deqcli, monkeypatch):
-    monkeypatch.setattr(errata, "_NETWORKS", 2)
-    monkeypatch.setattr(errata, "_WIDTH", 100)
+    monkeypatch.setattr(misprints, "NETWORKS", 2)
+    monkeypatch.setattr(misprints, "WIDTH", 100)
     done = deqcli("-q", "errata", "--n", "32,64", "--trials", "1", "--name",
                   "errata-printed-forms", "-j", "1")  # fmt: skip
     assert done.code == 0
@@ -24,8 +25,12 @@ def test_report_of_a_real_run(deqcli, results):
     page = Path("results/report.html").read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>")
     assert page.count("data:image/png;base64,") == 1
-    assert "Error at n = 32 → 64" in page
-    assert "deqcli -q errata --n 32,64" in page
+    # Every erratum with what is printed, what is right and what was measured.
+    for entry in (ERRATA | CLAIMS).values():
+        assert f"<strong>{entry.where}</strong>" in page
+    assert page.count("Error at n = 32 → 64") == len(ERRATA)
+    assert "simulated networks of width 100" in page
+    assert "deqcli errata --n 32,64 --trials 1 --name errata-printed-forms" in page
     assert "ReLU has E φ&#39;&#39; = 0.4" in page
     assert "Here n = 32, 64; 1 trial(s) each." in page
 
@@ -56,7 +61,7 @@ def test_no_folder_and_a_folder_of_quick_results_say_what_to_do(deqcli):
     Path("results/quick/icml-h-tanh.json").write_text("{}")
     done = deqcli("report")
     assert done.code == 2
-    assert "give results/quick as" in done.err
+    assert "give results/quick as --results, or run" in done.err
 
 
 def test_help_has_an_example(deqcli):

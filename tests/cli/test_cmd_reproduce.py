@@ -7,33 +7,42 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from deqcli import presets
+from deqcli import study
+from deqcli.cli.studies import StudyCommand
+from deqcli.reproduction import presets
 
-TINY = """# ICML slides, Figure {number}: a test of reproduce. Left open: all.
-command = "match"
+TINY = """
+study = "match"
 act = "tanh"
 sigma-a2 = 0.1
 kernel = "ck"
 data = "gmm"
 n = 60
 p = 80
+{more}
+[figure]
+title = "ICML slides, Figure {number}"
 """
-MNIST = """# GEN, Figure 1: a test of missing data. Left open: all.
-command = "match"
+MNIST = """
+study = "match"
 act = "relu"
 data = "mnist"
 n = 10
 """
 
 
+def tiny(number: int, more: str = "") -> str:
+    return TINY.format(number=number, more=more)
+
+
 @pytest.fixture
 def three(tmp_path_factory, monkeypatch):
-    """Presets of the names that have quantities, but small; and a folder without data."""
+    """Three small presets, one of real data, and a folder without data."""
     root = tmp_path_factory.mktemp("presets")
     (root / "icml").mkdir()
     (root / "gen").mkdir()
-    (root / "icml" / "h-tanh.toml").write_text(TINY.format(number=1))
-    (root / "icml" / "l-relu.toml").write_text(TINY.format(number=2).replace("0.1", "0.05"))
+    (root / "icml" / "h-tanh.toml").write_text(tiny(1))
+    (root / "icml" / "l-relu.toml").write_text(tiny(2).replace("0.1", "0.05"))
     (root / "gen" / "figure-1.toml").write_text(MNIST)
     monkeypatch.setattr(presets, "folder", lambda: root)
     monkeypatch.setenv("DEQCLI_DATA_DIR", str(root / "no-data"))
@@ -47,20 +56,22 @@ def test_runs_resumes_and_sums_up(deqcli, three):
     assert done.out.split()[-2:] == ["results/quick/summary.csv", "results/quick/summary.md"]
     assert "[2/2] icml/l-relu" in done.err
     table = pd.read_csv("results/quick/summary.csv")
-    assert len(table) == 4
+    assert len(table) == 6
     assert (table["spread"] > 0).all()
     record = json.loads(Path("results/quick/icml-h-tanh.json").read_text())
     # Recorded as if it had been typed, so that it can be.
-    assert record["command"].startswith("deqcli match --act tanh --sigma-a2 0.1")
+    assert record["command"] == (
+        "deqcli match --act tanh --sigma-a2 0.1 --n 60 --p 80 --name icml-h-tanh"
+    )
     written = Path("results/quick/icml-h-tanh.csv").read_bytes()
     again = deqcli("reproduce", "icml/h-tanh", "--quick", "-j", "1")
     assert again.code == 0
     assert "already done" in again.err
     assert "two more seeds" not in again.err
-    assert len(pd.read_csv("results/quick/summary.csv")) == 4
+    assert len(pd.read_csv("results/quick/summary.csv")) == 6
     typed = shlex.split(record["command"])[1:]
-    assert deqcli(*typed, "--force", "-j", "1").code == 0
-    assert Path("results/quick/icml-h-tanh.csv").read_bytes() == written
+    assert deqcli(*typed, "-j", "1").code == 0
+    assert Path("results/icml-h-tanh.csv").read_bytes() == written
 
 
 @pytest.mark.slow
@@ -145,13 +156,13 @@ def test_check_counts_what_it_left_out(deqcli, three):
 @pytest.mark.slow
 def test_infeasible_points_are_exit_code_3_but_no_difference(deqcli, three):
     path = three / "icml" / "h-tanh.toml"
-    path.write_text(path.read_text() + 'family = "lrelu"\nlayers = "1"\n')
+    path.write_text(tiny(1, 'family = "lrelu"\nlayers = "1"'))
     done = deqcli("-q", "reproduce", "icml/h-tanh", "-j", "1")
     assert done.code == 3
-    assert "icml/h-tanh: done: Finished with exit code 3: " in done.err
+    assert "icml/h-tanh: done: Finished with shortcomings: no exact match" in done.err
     table = pd.read_csv("results/summary.csv")
     assert table["ours"].notna().all()
-    assert table["note"].str.contains("exit code 3").all()
+    assert table["note"].str.contains("no exact match").all()
     checked = deqcli("-q", "reproduce", "icml/h-tanh", "--check", "-j", "1")
     assert checked.code == 0, checked.err
 
@@ -159,7 +170,7 @@ def test_infeasible_points_are_exit_code_3_but_no_difference(deqcli, three):
 def test_fresh_folder_must_be_another(deqcli, three):
     done = deqcli("reproduce", "icml/h-tanh", "--quick", "--check", "--fresh", "./results/quick")
     assert done.code == 2
-    assert "--fresh results/quick is the folder to compare with" in done.err
+    assert "--fresh is results/quick, the folder to compare with" in done.err
 
 
 @pytest.mark.slow
@@ -171,7 +182,7 @@ def test_force_measures_spreads_again(deqcli, three):
     true = table["spread"].tolist()
     table.assign(spread=9.0).to_csv(path, index=False)
     assert deqcli("-q", *again).code == 0
-    assert pd.read_csv(path)["spread"].tolist() == [9.0, 9.0]
+    assert pd.read_csv(path)["spread"].tolist() == [9.0] * 3
     assert deqcli("-q", *again, "--force").code == 0
     assert pd.read_csv(path)["spread"].tolist() == true
 
@@ -200,19 +211,74 @@ def test_folder_that_cannot_be_made(deqcli, three):
     Path("file").write_text("")
     done = deqcli("reproduce", "icml/h-tanh", "--out", "file/results")
     assert done.code == 2
-    assert "--out file/results cannot be made (Not a directory); choose another" in done.err
+    assert "--out is file/results, which cannot be made (Not a directory); choose" in done.err
 
 
-def test_dry_run_prints_commands_that_can_be_typed(deqcli):
-    done = deqcli("reproduce", "all", "--quick", "--dry-run")
+@pytest.fixture
+def no_data_folder(monkeypatch):
+    """The folder of data is no part of a command; the environment may name one."""
+    monkeypatch.delenv("DEQCLI_DATA_DIR", raising=False)
+
+
+def parsed(line: str):
+    """Return the study, the settings and the rest that a printed command stands for."""
+    program, name, *words = shlex.split(line)
+    assert program == "deqcli"
+    command = StudyCommand(study.get(name))
+    values = command.make_context(name, words).params
+    own = {key: values.pop(key) for key in list(values) if hasattr(command.settings, key)}
+    return name, command.settings(**own), values
+
+
+@pytest.mark.parametrize("size", ["quick", "standard", "paper"])
+def test_dry_run_prints_commands_that_parse_to_the_presets(deqcli, no_data_folder, size):
+    flags = [] if size == "standard" else [f"--{size}"]
+    done = deqcli("reproduce", "all", *flags, "--dry-run")
     assert done.code == 0
     lines = done.out.splitlines()
     assert len(lines) == len(presets.names())
-    assert any("--realizations 40" in line for line in lines)
-    assert all(shlex.split(line)[-2:] == ["--out", "results/quick"] for line in lines)
-    spaced = deqcli("reproduce", "icml/h-tanh", "--dry-run", "--out", "my results")
-    assert spaced.out.rstrip().endswith("--name icml-h-tanh --out 'my results'")
+    for name, line in zip(presets.names(), lines, strict=True):
+        preset = presets.sized(presets.load(name), size)
+        study_name, settings, rest = parsed(line)
+        assert (study_name, settings) == (preset.study.name, preset.settings)
+        folder = Path("results") if size == "standard" else Path("results", size)
+        assert (rest["name"], rest["out"]) == (preset.stem, folder)
     assert not Path("results").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        # What is the default for others is not the default here.
+        ("spectrum", {"data": "mnist", "n": 800}),
+        ("spectrum", {"sigma_a2": 0.2, "sigma_b2": 0.9}),
+        ("accuracy", {"data": "gmm", "p": 1000}),
+    ],
+)
+def test_command_of_settings_parses_to_the_same(no_data_folder, name, options):
+    chosen = study.get(name)
+    settings = chosen.settings(**options)
+    assert parsed(chosen.command_line(settings))[1] == settings
+
+
+def test_commands_can_be_typed_in_any_folder(deqcli, monkeypatch):
+    command = ("reproduce", "icml/h-tanh", "--dry-run", "--out")
+    spaced = deqcli(*command, "my results")
+    assert spaced.out.rstrip().endswith("--name icml-h-tanh --out 'my results'")
+    # The name of a person stays out of it, and the shell still finds the folder.
+    monkeypatch.setenv("HOME", "/home/anna")
+    assert deqcli(*command, "/home/anna/my results").out.rstrip().endswith("--out ~/'my results'")
+    assert deqcli(*command, "/home/annabel").out.rstrip().endswith("--out /home/annabel")
+    monkeypatch.setenv("HOME", "/")
+    assert deqcli(*command, "/tmp/results").out.rstrip().endswith("--out /tmp/results")
+
+
+def test_presets_are_listed_by_their_headings(deqcli):
+    done = deqcli("list", "presets")
+    assert done.code == 0
+    lines = done.out.splitlines()
+    assert [line.split()[0] for line in lines] == list(presets.names())
+    assert "iclr/figure-1-left     ICLR version, Figure 1 (left), p. 8" in lines
 
 
 @pytest.mark.slow
@@ -223,20 +289,20 @@ def test_results_of_other_settings_are_not_overwritten(deqcli, three):
     done = deqcli("-q", "reproduce", "icml/h-tanh", "-j", "1")
     assert done.code == 3
     assert "n is 60 there and 50 here" in done.err
+    assert "--force" in done.err
     assert deqcli("-q", "reproduce", "icml/h-tanh", "-j", "1", "--force").code == 0
 
 
 def test_one_that_breaks_does_not_cost_the_others(deqcli, three, monkeypatch):
-    from deqcli.studies import match
+    match = type(study.get("match"))
+    whole = match.prepare
 
-    whole = match.task
-
-    def breaks(spec, *rest):
-        if spec["sigma_a2"] == 0.05:
+    def breaks(self, settings):
+        if settings.sigma_a2 == 0.05:
             raise ZeroDivisionError("a mistake of ours")
-        return whole(spec, *rest)
+        return whole(self, settings)
 
-    monkeypatch.setattr(match, "task", breaks)
+    monkeypatch.setattr(match, "prepare", breaks)
     done = deqcli("reproduce", "icml/l-relu", "icml/h-tanh", "-j", "1")
     assert done.code == 3
     assert "icml/l-relu: failed: ZeroDivisionError: a mistake of ours" in done.err
@@ -258,13 +324,17 @@ def test_bad_usage(deqcli, arguments, part):
     assert part in done.err
 
 
-def test_preset_with_an_unknown_key_is_refused(deqcli, three):
-    path = three / "icml" / "h-tanh.toml"
-    path.write_text(TINY.format(number=1) + "wigth = 3\n")
-    done = deqcli("reproduce", "all")
-    assert done.code == 2
-    assert "unknown key 'wigth'" in done.err
-    path.write_text(TINY.format(number=1).replace("n = 60", 'n = "abc"'))
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (tiny(1, "wigth = 3"), "The preset icml/h-tanh: unknown key 'wigth'"),
+        (tiny(1).replace("n = 60", 'n = "abc"'), "The preset icml/h-tanh: n is 'abc'; give a"),
+        (tiny(1).replace("gmm", "mnits"), "The preset icml/h-tanh: "),
+    ],
+)
+def test_wrong_preset_is_named_before_anything_runs(deqcli, three, text, message):
+    (three / "icml" / "h-tanh.toml").write_text(text)
     done = deqcli("reproduce", "all", "--quick")
     assert done.code == 2
-    assert "icml/h-tanh has n = 'abc'; give a number" in done.err
+    assert message in done.err
+    assert not Path("results").exists()

@@ -10,24 +10,34 @@ from pathlib import Path
 
 import pytest
 
-import deqcli.runs
+import deqcli.studies
 
 HERE = Path(__file__).parent
-PATHS = [str(HERE), str(Path(deqcli.runs.__file__).parents[2])]
+PATHS = [str(HERE), str(Path(deqcli.studies.__file__).parents[2])]
 
 # The toy study has to be importable by name in this process and in every worker.
 sys.path.insert(0, str(HERE))
+
+import toy_study  # noqa: E402
+
+# It made itself known; the tests of other folders must not see it.
+deqcli.studies.__path__.remove(toy_study.FOLDER)
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch):
+    """Let the tests of this folder find the toy study, and return its class to be changed."""
+    monkeypatch.setattr(deqcli.studies, "__path__", [*deqcli.studies.__path__, toy_study.FOLDER])
+    return toy_study.Toy
 
 
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory):
     """Return the files of an unbroken run in this process, by name."""
-    from toy_study import make_task
-
-    from deqcli.runs.task import execute
-
     folder = tmp_path_factory.mktemp("whole")
-    execute(make_task(), out=folder, name="toy", command=["deqcli", "toy"])
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(deqcli.studies, "__path__", [toy_study.FOLDER])
+        toy_study.run_toy(folder)
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 

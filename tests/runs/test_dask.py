@@ -8,11 +8,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from toy_study import make_task
+from toy_study import run_toy
 
 from deqcli.errors import InputError, RunError
 from deqcli.runs import parallel
-from deqcli.runs.task import execute
 
 distributed = pytest.importorskip(
     "distributed", reason="Dask is not installed: pip install 'deqcli[dask]'"
@@ -77,7 +76,7 @@ def test_a_cluster_that_loses_a_worker_gives_local_bytes(gate, cluster, whole, b
 
     beside(2, kill_one)
     address, _ = cluster
-    result = execute(make_task(), out=tmp_path / "out", name="toy", scheduler=address)
+    result = run_toy(tmp_path / "out", scheduler=address)
     assert result.status == "done"
     assert (tmp_path / "out" / "toy.csv").read_bytes() == whole["toy.csv"]
 
@@ -88,9 +87,9 @@ def test_a_lost_scheduler_is_a_sentence_and_the_run_goes_on_without(
     address, scheduler = cluster
     beside(2, lambda _: scheduler.kill())
     with pytest.raises(RunError, match="finished points are kept"):
-        execute(make_task(), out=tmp_path / "out", name="toy", scheduler=address)
+        run_toy(tmp_path / "out", scheduler=address)
     gate.touch()
-    result = execute(make_task(), out=tmp_path / "out", name="toy")
+    result = run_toy(tmp_path / "out")
     assert (result.status, result.reused) == ("done", 3)
     assert (tmp_path / "out" / "toy.csv").read_bytes() == whole["toy.csv"]
 
@@ -104,14 +103,13 @@ def test_ctrl_c_stops_a_run_on_a_cluster(gate, cluster, whole, start, wait_for, 
     assert process.wait() == 130
     assert "Traceback" not in capfd.readouterr().err
     gate.touch()
-    assert execute(make_task(), out=out, name="toy").reused == 3
+    assert run_toy(out).reused == 3
     assert (out / "toy.csv").read_bytes() == whole["toy.csv"]
 
 
 def test_failures_on_a_cluster_are_values(cluster, tmp_path, monkeypatch):
     address, _ = cluster
-    task = make_task(spec={"broken": 2, "size": 20})
-    result = execute(task, out=tmp_path / "out", scheduler=address)
+    result = run_toy(tmp_path / "out", scheduler=address, broken=2, size=20)
     assert result.exit_code == 3
     (failure,) = result.failures
     assert (failure.key, failure.kind, failure.message) == (
@@ -120,7 +118,7 @@ def test_failures_on_a_cluster_are_values(cluster, tmp_path, monkeypatch):
         "trial 2 is broken",
     )
     monkeypatch.setattr(parallel, "__version__", "9.9")
-    result = execute(make_task(), out=tmp_path / "out", scheduler=address)
+    result = run_toy(tmp_path / "other", scheduler=address)
     assert {failure.kind for failure in result.failures} == {"VersionMismatch"}
 
 
@@ -130,9 +128,9 @@ def test_nobody_at_the_address(tmp_path, monkeypatch):
         unused.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{unused.getsockname()[1]}"
         with pytest.raises(InputError, match=f"No Dask scheduler answers at {address}"):
-            execute(make_task(), out=tmp_path, scheduler=address)
-    with pytest.raises(InputError, match="--scheduler"):
-        execute(make_task(), out=tmp_path, scheduler="nonsense://x")
+            run_toy(tmp_path, scheduler=address)
+    with pytest.raises(InputError, match="`scheduler`"):
+        run_toy(tmp_path, scheduler="nonsense://x")
 
 
 def test_a_spectrum_on_a_cluster_gives_local_bytes(cluster, tmp_path, monkeypatch, capfd):

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pandas as pd
 import pytest
-from toy_study import draw
+from toy_study import STUDY
 
 from deqcli.errors import RunError
 from deqcli.runs import files
@@ -151,7 +151,7 @@ def test_npz_repeats_and_refuses_objects(tmp_path):
 def test_figures_repeat_byte_for_byte(tmp_path, suffix):
     table = pd.DataFrame({"eigenvalue": np.arange(20.0)})
     for stem in "ab":
-        files.write_figure(tmp_path / f"{stem}{suffix}", draw(table), "0123abcd")
+        files.write_figure(tmp_path / f"{stem}{suffix}", STUDY.draw(table), "0123abcd")
     data = (tmp_path / f"a{suffix}").read_bytes()
     assert data == (tmp_path / f"b{suffix}").read_bytes()
     for mark in (b"Matplotlib v", b"CreationDate", b"<dc:date>"):

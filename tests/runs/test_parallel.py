@@ -5,12 +5,13 @@ import sys
 import numpy as np
 import pytest
 import threadpoolctl
-from toy_study import SPEC, run_point
+from toy_study import ToySettings
 
 from deqcli.errors import InputError, RunError
+from deqcli.runs.execute import compute_point
 from deqcli.runs.parallel import Failure, run_points
 
-POINTS = {f"trial {trial}": (SPEC, trial) for trial in range(4)}
+POINTS = {f"trial {trial}": ("toy", ToySettings(), trial) for trial in range(4)}
 
 
 def report(index):
@@ -29,7 +30,7 @@ def die(number):
 
 
 def test_one_and_two_processes_give_the_same_bits():
-    one, two = (dict(run_points(run_point, POINTS, jobs=jobs)) for jobs in (1, 2))
+    one, two = (dict(run_points(compute_point, POINTS, jobs=jobs)) for jobs in (1, 2))
     assert one.keys() == two.keys() == POINTS.keys()
     for key in POINTS:
         assert one[key]["eigenvalues"].tobytes() == two[key]["eigenvalues"].tobytes()
@@ -55,7 +56,7 @@ def test_a_failed_point_is_a_value_and_the_others_go_on(jobs):
 
 
 def test_a_killed_process_is_a_sentence():
-    with pytest.raises(RunError, match=r"finished points are kept.*--jobs"):
+    with pytest.raises(RunError, match=r"finished points are kept.*`jobs`"):
         list(run_points(die, {"a": (0,), "b": (1,)}, jobs=2))
     assert dict(run_points(fail_on_odd, {"a": (0,), "b": (2,)}, jobs=2)) == {"a": 0, "b": 2}
 
@@ -80,7 +81,7 @@ def test_nothing_to_do():
 
 
 def test_bad_jobs():
-    with pytest.raises(InputError, match="--jobs is 0"):
+    with pytest.raises(InputError, match="`jobs` is 0"):
         list(run_points(fail_on_odd, {}, jobs=0))
 
 

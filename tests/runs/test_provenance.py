@@ -7,24 +7,30 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from toy_study import STUDY, ToySettings
 
 from deqcli._version import __version__
 from deqcli.runs import provenance
 from deqcli.runs.parallel import pinned
+from deqcli.studies.spectrum import STUDY as SPECTRUM
+from deqcli.studies.spectrum import SpectrumSettings
 
-RUN = {"study": "toy", "version": 2, "spec": {"n": 3, "act": "tanh"}}
+IDENTITY = {
+    "study": "toy",
+    "version": 2,
+    "settings": {"n": 3, "act": "tanh"},
+    "inputs": {"sha256": "ab"},
+}
 
 
 def collect(**changes):
-    settings = {
-        "command": ["deqcli", "toy"],
-        **RUN,
-        "seed": 7,
-        "timings": {"points": 1.5},
+    record = {
+        "command": "deqcli toy",
+        "findings": {"distance": np.float64(0.1)},
         "outputs": {"toy.csv": "ab"},
-        "extra": {"distance": np.float64(0.1)},
+        "timings": {"points": 1.5},
     }
-    return provenance.collect(**settings | changes)
+    return provenance.collect(IDENTITY, **record | changes)
 
 
 def test_canonical_json_has_one_text_per_value():
@@ -34,28 +40,59 @@ def test_canonical_json_has_one_text_per_value():
         provenance.canonical_json({"a": float("nan")})
 
 
-def test_the_hash_knows_study_version_and_spec():
-    hashes = {
-        provenance.spec_hash(*run)
-        for run in [
-            ("a", 1, {}),
-            ("b", 1, {}),
-            ("a", 2, {}),
-            ("a", 1, {"n": 1}),
-            ("a", 1, {"n": 2}),
-        ]
+def test_the_hash_knows_study_version_settings_and_inputs():
+    changes = [
+        {},
+        {"study": "other"},
+        {"version": 3},
+        {"settings": {"n": 3}},
+        {"settings": {"n": 4}},
+        {"inputs": {"sha256": "cd"}},
+    ]
+    hashes = {provenance.identity_hash(IDENTITY | change) for change in changes}
+    assert len(hashes) == len(changes)
+    assert provenance.default_stem(IDENTITY) == f"toy-{provenance.identity_hash(IDENTITY)[:8]}"
+
+
+def test_the_identity_is_what_a_record_reads_back_as(monkeypatch):
+    settings = ToySettings(scale=2)
+    identity = provenance.identity(STUDY, settings)
+    assert identity == {
+        "study": "toy",
+        "version": 1,
+        "settings": {"seed": 0, "size": 300, "trials": 6, "scale": 2.0, "save": False},
+        "inputs": {},
     }
-    assert len(hashes) == 5
-    assert provenance.default_stem("a", 1, {}) == f"a-{provenance.spec_hash('a', 1, {})[:8]}"
+    monkeypatch.setattr(type(STUDY), "version", 2)
+    assert provenance.identity(STUDY, settings) == identity | {"version": 2}
+    estimators = provenance.identity(SPECTRUM, SpectrumSettings())["settings"]["estimator"]
+    assert [type(name) for name in estimators] == [str, str]
+
+
+def test_a_file_counts_by_its_content_and_name_and_not_by_its_folder(tmp_path):
+    rng = np.random.default_rng(0)
+    paths = [tmp_path / folder / "mine.npz" for folder in ("a", "b", "c")]
+    samples = rng.standard_normal((3, 20, 4))
+    for path, number in zip(paths, (0, 0, 1), strict=True):
+        path.parent.mkdir()
+        np.savez(path, X=samples[number], y=np.repeat([0, 1], 10))
+    hashes = [
+        provenance.identity_hash(provenance.identity(SPECTRUM, SpectrumSettings(data=str(path))))
+        for path in paths
+    ]
+    assert hashes[0] == hashes[1] != hashes[2]
 
 
 def test_the_record_is_complete_and_json_able():
     record = json.loads(provenance.canonical_json(collect()))
-    assert {name: record[name] for name in RUN} == RUN
+    assert {name: record[name] for name in IDENTITY} == IDENTITY
+    assert record["hash"] == provenance.identity_hash(IDENTITY)
     assert record["schema"] == provenance.SCHEMA
     assert record["deqcli"] == __version__
-    assert record["results"] == {"distance": 0.1}
+    assert record["command"] == "deqcli toy"
+    assert record["findings"] == {"distance": 0.1}
     assert record["outputs"] == {"toy.csv": "ab"}
+    assert record["timings"] == {"points": 1.5}
     environment = record["environment"]
     assert environment["packages"]["numpy"] == np.__version__
     assert environment["cpu"]["count"] == os.cpu_count()
@@ -67,14 +104,25 @@ def test_threads_are_those_in_force():
         assert {blas["threads"] for blas in collect()["environment"]["blas"]} == {1}
 
 
-def test_nobody_is_named():
-    home = Path.home()
-    command = [f"{home}/bin/deqcli", f"--data={home}/x.csv", "--scheduler", "tcp://node7:8786"]
-    record = collect(command=command)
-    assert record["command"] == "deqcli --data=~/x.csv --scheduler tcp://HOST:8786"
-    text = json.dumps(record, default=str)
-    for secret in (str(home) + "/", f"/{getpass.getuser()}/", platform.node()):
+def test_nobody_is_named(tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    home.mkdir()
+    np.savez(home / "mine.npz", X=np.eye(4), y=np.array([0, 0, 1, 1]))
+    monkeypatch.setenv("HOME", str(home))
+    settings = SpectrumSettings(data=str(home / "mine.npz"), data_dir=str(home / "data"))
+    command = SPECTRUM.command_line(settings, "mine", home / "results")
+    assert command == "deqcli spectrum --data ~/mine.npz --name mine --out ~/results"
+    assert str(tmp_path) not in provenance.canonical_json(provenance.identity(SPECTRUM, settings))
+    text = json.dumps(collect(), default=str)
+    for secret in (str(Path.home()) + "/", f"/{getpass.getuser()}/", platform.node()):
         assert not secret or secret not in text
+
+
+@pytest.mark.parametrize("home", ["/", "/some"])
+def test_only_the_home_folder_itself_is_shortened(monkeypatch, home):
+    monkeypatch.setenv("HOME", home)
+    command = STUDY.command_line(ToySettings(), out=Path("/somewhere/else"))
+    assert command == "deqcli toy --out /somewhere/else"
 
 
 def test_commit_of_a_checkout_and_of_nothing(tmp_path, monkeypatch):

@@ -7,26 +7,30 @@ import numpy as np
 import pytest
 
 from deqcli.errors import InputError, RunConflictError, RunError
-from deqcli.runs import files, provenance
+from deqcli.runs import files
 from deqcli.runs.store import Store
 
-SPEC = {"seed": 0, "sigma_a2": 0.1, "data": {"n": 800, "p": 1000}}
+IDENTITY = {
+    "study": "toy",
+    "version": 1,
+    "settings": {"seed": 0, "sigma_a2": 0.1, "n": [800, 900]},
+    "inputs": {"sha256": "ab"},
+}
 VALUE = {"x": np.array([0.1, np.nan]), "n": np.int64(3)}
 
 
 @pytest.fixture
 def store(tmp_path):
-    return Store(tmp_path, "run", SPEC, "toy", 1)
+    return Store(tmp_path, "run", IDENTITY)
 
 
 def other(store, **changes):
-    settings = {"spec": SPEC, "study": "toy", "version": 1} | changes
-    return Store(store.out, store.stem, **settings)
+    return Store(store.out, store.stem, IDENTITY | changes)
 
 
-def record(store, spec=SPEC):
+def record(store):
     outputs = {path.name: files.sha256(path) for path in store.out.glob("run.[cpn]*[vgz]")}
-    return {"study": "toy", "version": 1, "spec": spec, "outputs": outputs}
+    return IDENTITY | {"outputs": outputs}
 
 
 def finish(store):
@@ -97,13 +101,13 @@ def test_damaged_parts_are_never_believed(store, caplog, damage):
         assert store.has(key)
 
 
-def test_parts_of_another_spec_are_not_believed(store):
+def test_parts_of_another_run_are_not_believed(store):
     with store.open():
         store.save("a", VALUE)
-    (store.out / "run.parts" / "spec.json").write_text("{trunc")
+    (store.out / "run.parts" / "settings.json").write_text("{trunc")
     with store.open():
         assert store.has("a")
-    (store.out / "run.parts" / "spec.json").unlink()
+    (store.out / "run.parts" / "settings.json").unlink()
     with other(store, version=2).open() as newer:
         assert not newer.has("a")
 
@@ -115,21 +119,24 @@ def test_other_settings_are_refused_by_name(store, state):
     else:
         with store.open():
             store.save("a", VALUE)
-    changed = {"seed": 0, "sigma_a2": 0.2, "data": {"n": 900, "p": 1000}, "act": "tanh"}
+    changed = {
+        "settings": {"seed": 0, "sigma_a2": 0.2, "n": [800, 1000], "act": "tanh"},
+        "inputs": {"sha256": "cd"},
+    }
     before = names(store)
-    with pytest.raises(RunConflictError) as caught, other(store, spec=changed).open():
+    with pytest.raises(RunConflictError) as caught, other(store, **changed).open():
         pass
     message = str(caught.value)
     for part in (
         "sigma_a2 is 0.1 there and 0.2 here",
-        "data.n is 800 there and 900 here",
+        "n is [800, 900] there and [800, 1000] here",
+        'inputs.sha256 is "ab" there and "cd" here',
         'act is absent there and "tanh" here',
-        "--name",
-        "--force",
+        "`name`",
+        "`force`",
     ):
         assert part in message
     assert "seed" not in message
-    assert "data.p" not in message
     with (
         pytest.raises(RunConflictError, match="version is 1 there and 2 here"),
         other(store, version=2).open(),
@@ -179,7 +186,7 @@ def test_a_changed_table_is_recomputed(store, caplog, change):
 def test_files_of_somebody_else_are_not_overwritten(store):
     for name, text in (("run.csv", "mine"), ("run.json", "{}"), ("run.json", "[1]")):
         (store.out / name).write_text(text)
-        with pytest.raises(RunConflictError, match="--name"), store.open():
+        with pytest.raises(RunConflictError, match="`name`"), store.open():
             pass
         assert (store.out / name).read_text() == text
         (store.out / name).unlink()
@@ -192,7 +199,7 @@ def test_a_killed_write_leaves_no_debris(store):
         (folder / f"{name}.0123456789abcdef.tmp.npz").touch()
     with store.open():
         assert names(store) == ["run.lock", "run.parts"]
-        assert [path.name for path in (store.out / "run.parts").iterdir()] == ["spec.json"]
+        assert [path.name for path in (store.out / "run.parts").iterdir()] == ["settings.json"]
 
 
 def test_a_full_disk_keeps_what_was_stored(store, monkeypatch):
@@ -210,11 +217,11 @@ def test_a_full_disk_keeps_what_was_stored(store, monkeypatch):
 
 @pytest.mark.parametrize("stem", ["", ".hidden", "a/b", "..", "a\\b"])
 def test_bad_names_are_refused(tmp_path, stem):
-    with pytest.raises(InputError, match="--name"):
-        Store(tmp_path, stem, SPEC, "toy", 1)
+    with pytest.raises(InputError, match="`name`"):
+        Store(tmp_path, stem, IDENTITY)
 
 
-def test_the_stored_spec_is_the_identity(store):
+def test_the_work_folder_says_whose_it_is(store):
     with store.open():
-        text = (store.out / "run.parts" / "spec.json").read_text()
-    assert json.loads(text) == provenance.identity("toy", 1, SPEC)
+        text = (store.out / "run.parts" / "settings.json").read_text()
+    assert json.loads(text) == IDENTITY

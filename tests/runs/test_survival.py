@@ -5,10 +5,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from toy_study import make_task
+from toy_study import run_toy
 
 from deqcli.errors import RunConflictError
-from deqcli.runs.task import execute
 
 
 @pytest.fixture
@@ -41,7 +40,7 @@ def is_alive(pid):
 
 def finish(out, gate, whole, jobs):
     gate.touch()
-    result = execute(make_task(), out=out, name="toy", jobs=jobs)
+    result = run_toy(out, jobs=jobs)
     assert (result.status, result.reused) == ("done", 3)
     assert (out / "toy.csv").read_bytes() == whole["toy.csv"]
     assert sorted(path.name for path in out.iterdir()) == ["toy.csv", "toy.json", "toy.png"]
@@ -78,7 +77,7 @@ def test_a_running_study_is_not_disturbed(halted, gate, whole):
     process, out = halted(1)
     for force in (False, True):
         with pytest.raises(RunConflictError, match="Another process"):
-            execute(make_task(), out=out, name="toy", force=force)
+            run_toy(out, force=force)
     gate.touch()
     assert process.wait() == 0
     assert (out / "toy.csv").read_bytes() == whole["toy.csv"]

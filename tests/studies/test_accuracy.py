@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 
 import deqcli
-from deqcli import study, training
+from deqcli import study
 from deqcli.errors import ExistenceError, InputError
 from deqcli.runs.execute import run
 from deqcli.studies.accuracy import COLUMNS, STUDY, TIMES, AccuracySettings
+from deqcli.training import loop
 from deqcli.training import trio as trio_module
 from deqcli.vocabulary import Net
 
@@ -110,7 +111,7 @@ def test_pairs_share_what_they_should(monkeypatch):
             seen[net] = B, A, W, rng.random(), data.X
             raise StopIteration
 
-        monkeypatch.setattr(training, "train", look)
+        monkeypatch.setattr(loop, "train", look)
         with pytest.raises(StopIteration):
             STUDY.compute(prepared, net, 16, 1)
     for net in (Net.MATCHED, Net.PLAIN):

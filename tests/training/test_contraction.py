@@ -3,9 +3,9 @@ import pytest
 
 from deqcli.activations import activation
 from deqcli.errors import ExistenceError, InputError
-from deqcli.training import EquilibriumNetwork
+from deqcli.finite.norm import MARGIN, Guard
 from deqcli.training.base import cross_entropy
-from deqcli.training.contraction import MARGIN, Guard
+from deqcli.training.equilibrium import EquilibriumNetwork
 
 
 def drawn(**changes):

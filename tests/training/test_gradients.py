@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from deqcli.activations import REGISTRY, activation
-from deqcli.training import EquilibriumNetwork, ExplicitNetwork
 from deqcli.training.base import cross_entropy
+from deqcli.training.equilibrium import EquilibriumNetwork
+from deqcli.training.explicit import ExplicitNetwork
 
 WIDTH, FEATURES, CLASSES, BATCH = 9, 6, 4, 5
 STEP = 1e-6

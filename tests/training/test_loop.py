@@ -7,8 +7,10 @@ from deqcli.activations import activation
 from deqcli.data.dataset import Dataset
 from deqcli.data.mixture import GaussianMixture
 from deqcli.errors import DataError, InputError
-from deqcli.shared_settings import TrainingSettings
-from deqcli.training import EquilibriumNetwork, ExplicitNetwork, train
+from deqcli.training.equilibrium import EquilibriumNetwork
+from deqcli.training.explicit import ExplicitNetwork
+from deqcli.training.loop import train
+from deqcli.training.settings import TrainingSettings
 from deqcli.training.trio import trio
 from deqcli.vocabulary import Net
 

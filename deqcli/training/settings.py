@@ -1,0 +1,35 @@
+"""The settings of a training by stochastic gradient descent.
+
+Nothing heavy is imported here: the command line reads these classes for its help.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deqcli.settings import Settings, setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings(Settings):
+    r"""Stochastic gradient descent, the same for all networks that are compared.
+
+    With momentum the velocity v moves by :math:`v \leftarrow \mu v + g` and the weights by
+    :math:`w \leftarrow w - \eta v`.
+    """
+
+    train: str = setting(
+        "all",
+        "Which weights are trained. With only the readout, a wide network is its CK; with all, its "
+        "NTK.",
+        choices=("all", "readout"),
+    )
+    epochs: int = setting(40, "Passes over the samples.", least=1)
+    batch: int = setting(128, "Samples of one step.", least=1)
+    learning_rate: float = setting(
+        4.0,
+        "Learning rate, in the parametrisation in which it serves all widths and networks: "
+        "standard normal weights, every layer divided by the root of its width.",
+        above=0,
+    )
+    momentum: float = setting(0.9, "Momentum.", least=0, below=1)
