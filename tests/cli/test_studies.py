@@ -44,8 +44,11 @@ class Finished:
 
 
 @contextlib.contextmanager
-def few_networks():
+def quick_errata():
+    """Leave out of the errata what takes long and is tested elsewhere."""
     with pytest.MonkeyPatch.context() as patch:
+        name = "iclr-figure-1"
+        patch.setattr(misprints, "CLAIMS", {name: misprints.CLAIMS[name]})
         patch.setattr(misprints, "NETWORKS", 2)
         patch.setattr(misprints, "WIDTH", 100)
         yield
@@ -55,7 +58,7 @@ def few_networks():
 def finished(request, tmp_path_factory, deqcli_here):
     """One finished run of each study, ``results/x.*`` in a folder of its own."""
     folder = tmp_path_factory.mktemp(request.param)
-    with contextlib.chdir(folder), few_networks():
+    with contextlib.chdir(folder), quick_errata():
         run = Finished(request.param, folder, None)
         outcome = deqcli_here(*run.words("--name", "x", "-j", "1"))
     return Finished(request.param, folder, outcome)
@@ -148,7 +151,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(finished, deqcli, monkeypa
         return genuine(self, *arguments)
 
     monkeypatch.setattr(cls, "compute", mortal)
-    with few_networks():
+    with quick_errata():
         stopped = deqcli(*finished.words("--name", "x", "-j", "1"))
         assert stopped.code == 130
         assert stopped.out == ""
