@@ -18,7 +18,7 @@ import click
 
 from deqcli import study
 from deqcli._version import __version__
-from deqcli.cli.options import with_flags
+from deqcli.cli.options import tell
 from deqcli.errors import DeqcliError, OutsidePapersRangeWarning
 
 #: Commands that are no study -> (module and name of the command, one line of help).
@@ -134,16 +134,11 @@ class _Echo(logging.Handler):
     """Writes log lines to whatever standard error is now, with options in place of parameters."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        _tell(self.format(record))
-
-
-def _tell(text: str) -> None:
-    ctx = click.get_current_context(silent=True)
-    click.echo(with_flags(text, ctx.command) if ctx else text, err=True)
+        tell(self.format(record))
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    _tell(f"warning: {message}")
+    tell(f"warning: {message}")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -176,7 +171,7 @@ def run(arguments: Sequence[str]) -> int:
         except Exception as error:
             if verbose:
                 traceback.print_exc()
-            click.echo(f"error: {_sentence(error)}", err=True)
+            tell(f"error: {_sentence(error)}")
             return error.exit_code if isinstance(error, DeqcliError) else 1
 
 

@@ -172,7 +172,7 @@ class _Runner:
             if outcome.result is not None:
                 show(preset.study, outcome.result)
             if outcome.reason:
-                _tell(f"{preset.name}: {outcome.status}: {outcome.reason}")
+                options.tell(f"{preset.name}: {outcome.status}: {outcome.reason}")
             made.append(_Made(outcome, summary.rows(outcome, known, self.jobs)))
             # After each, so that an interrupt leaves the summary of what is finished.
             paths = summary.write(folder, [each.rows for each in made], old)
@@ -181,10 +181,6 @@ class _Runner:
         for each in made:
             _print(each.rows)
         return made
-
-
-def _tell(text: str) -> None:
-    click.echo(options.with_flags(text, click.get_current_context().command), err=True)
 
 
 def _prepare(folder: Path, option: str, force: bool) -> pd.DataFrame:
@@ -244,7 +240,7 @@ def _compare(made: Sequence[_Made], kept: pd.DataFrame, folder: Path, committed:
         names = {each.outcome.preset.name for each in done}
         differences += check.compare_verdicts(fresh, kept, names)
     for difference in differences:
-        _tell(f"differs: {difference}")
+        options.tell(f"differs: {difference}")
     rest = f"; not compared: {', '.join(left)}" if left else ""
     click.echo(f"{len(done)} of {len(made)} tables compared{rest}", err=True)
     if done and not differences:

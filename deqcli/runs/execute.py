@@ -231,6 +231,11 @@ class _Run:
         if not finished and self.scheduler is None:
             hint = self.study.memory_hint
             memory.check(needed, f"{self.study.name} with `jobs` {jobs}", hint)
+        if not finished:
+            # Whatever is wrong with the inputs is said here: before any file is touched, and once
+            # instead of by every worker.
+            with pinned(self.study.threads):
+                prepared(self.study.name, self.settings)
         # A finished result is only read, which works in a folder that cannot be written to.
         whole = finished and store.whole(f".{name}" for name in self.formats)
         with nullcontext() if whole else store.open(force=force):
@@ -259,9 +264,6 @@ class _Run:
             "%s: %d points on %s, %d BLAS thread(s) each",
             self.study.name, len(points), where, self.study.threads,
         )  # fmt: skip
-        # Whatever is wrong with the inputs is said here once, and not by every worker.
-        with pinned(self.study.threads):
-            prepared(self.study.name, self.settings)
         outcomes = run_points(
             partial(compute_point, self.study.name, self.settings),
             points,
