@@ -110,7 +110,6 @@ def test_memory_is_that_of_the_classes_taken(own_file):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mnist", "fashion-mnist"])
 def test_no_class_has_much_more_than_its_share(real_data, name):
-
     for split in ("train", "test"):
         samples, _ = images.read(registry.find(name)[0], split, real_data)
         counts = np.bincount(samples.y)
