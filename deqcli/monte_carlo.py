@@ -193,7 +193,7 @@ def simulate(X: Array, ensemble: Ensemble, rng: np.random.Generator) -> Realizat
     >>> one.converged, one.kernels[Kernel.NTK].shape
     (True, (3, 3))
     """
-    return _Workspace(X, ensemble).realize(rng)
+    return Workspace(X, ensemble).realize(rng)
 
 
 def accumulate(
@@ -229,7 +229,7 @@ def accumulate(
     >>> total.converged, bool(np.allclose(total.mean("ck"), np.eye(2), atol=0.1))
     (50, True)
     """
-    workspace = _Workspace(X, ensemble)
+    workspace = Workspace(X, ensemble)
     sums = {name: np.zeros((len(X), len(X))) for name in ensemble.kernels}
     records = []
     for index in realizations:
@@ -243,7 +243,7 @@ def accumulate(
     return Accumulation(sums, sum(record.converged for record in records), tuple(records))
 
 
-class _Workspace:
+class Workspace:
     r"""The buffers of a realization, and the work on them.
 
     Columns are samples, as :mod:`deqcli.finite.equilibrium` has it: the bias is

@@ -12,7 +12,6 @@ from deqcli.finite.norm import NormTracker, leading_triplet
 from deqcli.flow import network as network_module
 from deqcli.flow.linearised import linearise
 from deqcli.flow.network import (
-    INITS,
     INJECTIONS,
     Network,
     adjoint,
@@ -22,8 +21,13 @@ from deqcli.flow.network import (
     tangent_kernel,
 )
 from deqcli.flow.state import LOST, ZERO, LostError, Samples, State
-from deqcli.flow.training import OK, Settings, checkpoints, train
+from deqcli.flow.training import OK, checkpoints, train
 from deqcli.runs.parallel import pinned
+from deqcli.settings import options
+from deqcli.flow.settings import DescentSettings, LayerSettings
+
+CHOICES = {option.name: option.choices for option in options(LayerSettings)}
+INITS = CHOICES["init"]
 
 
 @pytest.fixture(autouse=True)
@@ -208,7 +212,7 @@ def test_one_step_is_one_step_of_the_gradient_of_a():
     samples = problem(n=4, p=4)
     network = draw_network(4, 8, np.random.default_rng(5), gamma0=0.4)
     before = network.matrix.copy()
-    run = train(network, samples, Settings(steps=1, step=0.5, tolerance=1e-12))
+    run = train(network, samples, DescentSettings(steps=1, step=0.5, tolerance=1e-12))
     J = jacobian(network, samples.X)
     u = outputs(network.matrix, network, samples.X)
     size = 0.5 / np.linalg.eigvalsh(J @ J.T)[-1]
@@ -228,7 +232,7 @@ def test_one_step_is_one_step_of_the_gradient_of_a():
 def test_loss_is_monotone_and_below_its_envelope(method):
     samples = problem()
     network = draw_network(6, 300, np.random.default_rng(1))
-    run = train(network, samples, Settings(method=method, steps=60))
+    run = train(network, samples, DescentSettings(method=method, steps=60))
     loss = np.array([row.train_loss for row in run.rows])
     envelope = np.array([row.envelope for row in run.rows])
     assert run.status == "steps done"
@@ -254,7 +258,7 @@ def test_distance_to_the_linearised_path_falls_with_the_width():
     peaks = []
     for width in (60, 240, 600):
         networks = [draw_network(10, width, np.random.default_rng(k)) for k in range(4)]
-        runs = [train(network, samples, Settings(steps=15)) for network in networks]
+        runs = [train(network, samples, DescentSettings(steps=15)) for network in networks]
         peaks.append(np.mean([max(row.distance_method for row in run.rows) for run in runs]))
     # The lemma promises m ** (-1/4), a factor of 1.41 and one of 1.26; seen are 8 and 2.
     assert peaks[0] > 1.41 * peaks[1]
@@ -264,9 +268,9 @@ def test_distance_to_the_linearised_path_falls_with_the_width():
 def test_small_steps_follow_the_differential_equation():
     samples = problem(n=10)
     network = draw_network(6, 100, np.random.default_rng(2))
-    small = train(network, samples, Settings(steps=400, step=0.025)).rows
-    large = train(network, samples, Settings(steps=20, step=0.5)).rows
-    flow = train(network, samples, Settings("ode", steps=10, step=1.0)).rows
+    small = train(network, samples, DescentSettings(steps=400, step=0.025)).rows
+    large = train(network, samples, DescentSettings(steps=20, step=0.5)).rows
+    flow = train(network, samples, DescentSettings(method="ode", steps=10, step=1.0)).rows
     assert small[-1].time == pytest.approx(flow[-1].time)
 
     def apart(rows, every):
@@ -283,7 +287,7 @@ def test_small_steps_follow_the_differential_equation():
 def test_loss_of_contraction_ends_the_run_and_keeps_the_rows(method):
     samples = problem(n=30, p=20)
     network = draw_network(20, 30, np.random.default_rng(0), gamma0=0.9)
-    run = train(network, samples, Settings(method, steps=200, step=0.2))
+    run = train(network, samples, DescentSettings(method=method, steps=200, step=0.2))
     assert run.lost
     assert run.status == LOST
     *before, last = run.rows
@@ -299,7 +303,7 @@ def test_loss_of_contraction_ends_the_run_and_keeps_the_rows(method):
 
 def test_a_map_that_never_contracted_has_one_row():
     network = draw_network(6, 50, np.random.default_rng(0), gamma0=0.9, scaling="papers")
-    run = train(network, problem(), Settings())
+    run = train(network, problem(), DescentSettings())
     assert (len(run.rows), run.status, run.linearised) == (1, LOST, None)
     assert run.rows[0].norm > 1
 
@@ -307,7 +311,7 @@ def test_a_map_that_never_contracted_has_one_row():
 def test_a_solve_that_does_not_converge_is_named(monkeypatch):
     network = draw_network(6, 50, np.random.default_rng(0))
     monkeypatch.setattr(network_module, "_MAX_SWEEPS", 2)
-    run = train(network, problem(), Settings())
+    run = train(network, problem(), DescentSettings())
     assert run.lost
     assert run.rows[-1].status == run.status == "iterations exhausted"
 
@@ -316,7 +320,7 @@ def test_dead_neurons_have_a_zero_kernel_and_a_status_of_their_own():
     network = draw_network(6, 8, np.random.default_rng(0))
     dead = Network(network.matrix, network.gamma, 0 * network.input_weights, network.output_weights)
     for method in ("gd", "ode"):
-        run = train(dead, problem(), Settings(method))
+        run = train(dead, problem(), DescentSettings(method=method))
         assert (len(run.rows), run.status, run.linearised) == (1, ZERO, None)
         assert run.rows[0].status == ZERO
         assert run.lost
@@ -337,7 +341,7 @@ def test_a_lost_test_solve_keeps_its_time_and_the_training_part(monkeypatch, met
 
     monkeypatch.setattr(State, "outputs_test", outputs_test)
     network = draw_network(6, 50, np.random.default_rng(0))
-    run = train(network, problem(), Settings(method, steps=5))
+    run = train(network, problem(), DescentSettings(method=method, steps=5))
     assert run.lost
     kept, last = run.rows[-2:]
     assert (kept.status, last.status) == (OK, "iterations exhausted")
@@ -363,7 +367,7 @@ def test_a_lost_last_solve_of_an_interval_has_its_time(monkeypatch):
 
     monkeypatch.setattr(State, "solve", solve)
     network = draw_network(6, 50, np.random.default_rng(0))
-    run = train(network, problem(), Settings("ode", steps=200))
+    run = train(network, problem(), DescentSettings(method="ode", steps=200))
     *_, before, last = run.rows
     assert run.lost
     assert [before.step, last.step] == marks[late - 1 : late + 1]
@@ -384,7 +388,7 @@ def test_an_overshoot_of_an_earlier_step_is_not_why_the_integrator_failed(monkey
 
     monkeypatch.setattr(State, "solve", solve)
     network = draw_network(6, 50, np.random.default_rng(0))
-    run = train(network, problem(), Settings("ode", steps=10))
+    run = train(network, problem(), DescentSettings(method="ode", steps=10))
     assert run.status == run.rows[-1].status == "integrator failed"
     assert [row.step for row in run.rows[:-1]] == [0, 1, 2]
     assert run.rows[-1].time >= run.rows[-2].time
@@ -400,7 +404,11 @@ def test_the_equation_needs_as_much_memory_for_many_steps_and_runs_as_for_one():
     try:
         for steps in (1, 8, 8):
             tracemalloc.reset_peak()
-            train(network, problem(n=6, n_test=4), Settings("ode", steps=steps, stop_loss=0))
+            train(
+                network,
+                problem(n=6, n_test=4),
+                DescentSettings(method="ode", steps=steps, stop_loss=0),
+            )
             peaks.append(tracemalloc.get_traced_memory()[1] / (8 * width**2))
     finally:
         tracemalloc.stop()
@@ -426,7 +434,7 @@ def test_only_one_adjoint_is_kept():
 
 def test_training_ends_when_the_loss_is_small():
     network = draw_network(6, 300, np.random.default_rng(1))
-    run = train(network, problem(n=6), Settings(stop_loss=1e-3))
+    run = train(network, problem(n=6), DescentSettings(stop_loss=1e-3))
     assert run.status == "loss reached"
     assert run.rows[-1].train_loss <= 1e-3 < run.rows[-2].train_loss
     assert np.isfinite(run.rows[-1].test_loss)
@@ -449,7 +457,7 @@ def test_training_ends_when_the_loss_is_small():
 )
 def test_settings_are_checked(changes, name):
     with pytest.raises(InputError, match=name):
-        Settings(**changes)
+        DescentSettings(**changes)
 
 
 @pytest.mark.parametrize(
