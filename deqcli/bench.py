@@ -44,9 +44,7 @@ _BY_HAND: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def measure_kernel(
-    X: Array, activations: Sequence[str] = ("tanh", "relu", "swish", "htanh"), repeats: int = 5
-) -> pd.DataFrame:
+def measure_kernel(X: Array, activations: Sequence[str], repeats: int) -> pd.DataFrame:
     """Time the exact CK and CK + NTK as multiples of the product ``X @ X.T``.
 
     Parameters
@@ -91,9 +89,7 @@ def measure_kernel(
     return pd.DataFrame(rows)
 
 
-def measure_match(
-    activations: Sequence[str], sigma_a2: Sequence[float] = (0.1, 0.2)
-) -> pd.DataFrame:
+def measure_match(activations: Sequence[str]) -> pd.DataFrame:
     """Time one match of each kind, as a multiple of the DEQ's exact kernel of 400 samples.
 
     The samples are those of the papers' mixture in dimension 400; all is on one core.
@@ -105,14 +101,14 @@ def measure_match(
 
     Examples
     --------
-    >>> measure_match(["tanh"], [0.1])["family"].tolist()
-    ['htanh', 'htanh', 'htanh', 'htanh']
+    >>> set(measure_match(["tanh"])["family"])
+    {'htanh'}
     """
     X = GaussianMixture.papers(400).sample(400, np.random.default_rng(0)).X
     rows = []
     with threadpool_limits(1), silence_range_warning():
         for name in activations:
-            for variance in sigma_a2:
+            for variance in (0.1, 0.2):
                 act = _centred(name, variance)
                 for kernel in Kernel:
                     evaluate = functools.partial(_compute, X, act, variance, kernel)
@@ -134,11 +130,7 @@ def measure_match(
 
 
 def measure_monte_carlo(
-    n: int = 800,
-    p: int = 1000,
-    width: int = 1000,
-    activations: Sequence[str] = ("relu", "tanh", "erf"),
-    repeats: int = 5,
+    n: int, p: int, width: int, activations: Sequence[str], repeats: int
 ) -> pd.DataFrame:
     r"""Time one realization of the conjugate kernel, its bare products and a plain loop.
 
@@ -165,13 +157,12 @@ def measure_monte_carlo(
 
 
 def measure_training(
-    widths: Sequence[int] = (128, 512, 1024),
-    activations: Sequence[str] = ("relu", "tanh"),
-    *,
-    batch: int = 128,
+    widths: Sequence[int],
+    activations: Sequence[str],
+    batch: int,
+    tolerance: float,
+    repeats: int,
     n_features: int = 784,
-    tolerance: float = 1e-3,
-    repeats: int = 5,
 ) -> pd.DataFrame:
     r"""Time a step of the DEQ and of an explicit network with two hidden layers.
 
@@ -188,7 +179,7 @@ def measure_training(
 
     Examples
     --------
-    >>> measure_training((32,), ("tanh",), batch=8, n_features=20, repeats=1)["network"].tolist()
+    >>> measure_training((32,), ("tanh",), 8, 1e-3, repeats=1, n_features=20)["network"].tolist()
     ['deq', 'explicit']
     """
     rng = np.random.default_rng(0)
@@ -270,9 +261,7 @@ def _naive(
     return count
 
 
-def _step(
-    network: Network, X: Array, labels: NDArray[np.int64], repeats: int
-) -> dict[str, Any]:
+def _step(network: Network, X: Array, labels: NDArray[np.int64], repeats: int) -> dict[str, Any]:
     """Return the numbers of one network in the table of :func:`measure_training`."""
     network.draw([np.random.default_rng(k) for k in range(3)])
     product = functools.cache(_product)

@@ -117,30 +117,27 @@ class Ensemble:
 
 
 @dataclasses.dataclass(frozen=True)
-class Solves:
-    """How the fixed point z of a realization and its adjoint, where there was one, were solved."""
+class Realization:
+    """One draw of the weights: how its fixed points were solved, and its kernels.
+
+    Parameters
+    ----------
+    forward : Outcome
+        Of the fixed point z.
+    adjoint : Outcome or None
+        Of the second one, where there was need for it.
+    kernels : dict of Kernel to ndarray of shape (n, n)
+        Empty unless every solve converged.
+    """
 
     forward: Outcome
     adjoint: Outcome | None
+    kernels: dict[Kernel, Array]
 
     @property
     def converged(self) -> bool:
         """Whether every solve converged."""
         return self.forward.converged and (self.adjoint is None or self.adjoint.converged)
-
-
-@dataclasses.dataclass(frozen=True)
-class Realization(Solves):
-    """The (n, n) kernels of one draw of the weights, by name: none unless it converged."""
-
-    kernels: dict[Kernel, Array]
-
-
-@dataclasses.dataclass(frozen=True)
-class Record(Solves):
-    """What became of the realization of that number."""
-
-    realization: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,13 +150,13 @@ class Accumulation:
         In float64, by kernel.
     converged : int
         How many realizations the sums hold.
-    records : tuple of Record
-        One for each realization, converged or not.
+    records : tuple of Realization
+        All of them in order, converged or not, without their kernels.
     """
 
     sums: dict[Kernel, Array]
     converged: int
-    records: tuple[Record, ...]
+    records: tuple[Realization, ...]
 
     def mean(self, kernel: str) -> Array:
         """Return the average of a kernel over the realizations that converged."""
@@ -234,7 +231,7 @@ def accumulate(
     records = []
     for index in realizations:
         one = workspace.realize(stream(index))
-        records.append(Record(one.forward, one.adjoint, index))
+        records.append(dataclasses.replace(one, kernels={}))
         for name, kernel in one.kernels.items():
             kernel *= 1 / workspace.quantum
             np.rint(kernel, out=kernel)

@@ -45,7 +45,7 @@ class KernelBench(SeedSettings):
 
         rng = stream(self.seed, "bench", "kernel")
         data = GaussianMixture.papers(self.p).sample(self.n, rng)
-        return measure_kernel(data.X, self.act, repeats=self.repeats)
+        return measure_kernel(data.X, self.act, self.repeats)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class MonteCarloBench(Settings):
         """Run the benchmark."""
         from deqcli.bench import measure_monte_carlo
 
-        return measure_monte_carlo(self.n, self.p, self.width, self.act, repeats=self.repeats)
+        return measure_monte_carlo(self.n, self.p, self.width, self.act, self.repeats)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,9 +81,7 @@ class TrainingBench(Settings):
         """Run the benchmark."""
         from deqcli.bench import measure_training
 
-        return measure_training(
-            self.widths, self.act, batch=self.batch, tolerance=self.tolerance, repeats=self.repeats
-        )
+        return measure_training(self.widths, self.act, self.batch, self.tolerance, self.repeats)
 
 
 @dataclass(frozen=True, kw_only=True)
