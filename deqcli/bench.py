@@ -22,7 +22,6 @@ from threadpoolctl import threadpool_limits
 from deqcli.activations import Activation, activation
 from deqcli.data.mixture import GaussianMixture
 from deqcli.errors import silence_range_warning
-from deqcli.finite.equilibrium import blocks
 from deqcli.kernels.implicit import implicit_kernels
 from deqcli.matching import match, plain_network
 from deqcli.monte_carlo import Ensemble, Workspace
@@ -90,7 +89,7 @@ def measure_kernel(X: Array, activations: Sequence[str], repeats: int) -> pd.Dat
 
 
 def measure_match(activations: Sequence[str]) -> pd.DataFrame:
-    """Time one match of each kind, as a multiple of the DEQ's exact kernel of 400 samples.
+    """Time one match of each kind, as a multiple of the very kernel of the DEQ for 400 samples.
 
     The samples are those of the papers' mixture in dimension 400; all is on one core.
 
@@ -218,7 +217,10 @@ def _realization(X: Array, name: str, width: int, repeats: int) -> dict[str, Any
         iterations.append(workspace.realize(rng).forward.iterations)
 
     def products() -> None:
-        for shape in [(width, p, n), *_solve(width, n, len(blocks(width)), iterations[-1])]:
+        for shape in [
+            (width, p, n),
+            *_solve(width, n, len(workspace.layer.blocks), iterations[-1]),
+        ]:
             product(*shape)()
         # The kernel: a product of a matrix and its transpose costs half.
         features.T @ features
@@ -280,7 +282,7 @@ def _step(network: Network, X: Array, labels: NDArray[np.int64], repeats: int) -
         shapes = [(m, d, b), (m, b, d), (k, m, b), (m, k, b), (k, b, m), (m, b, m)]
         if isinstance(network, EquilibriumNetwork):
             for count in iterations[-1]:
-                shapes += _solve(m, b, network.n_blocks, int(count))
+                shapes += _solve(m, b, len(network.layer.blocks), int(count))
         else:
             shapes += [(m, m, b)] * 2
         for shape in shapes:

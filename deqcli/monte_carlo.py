@@ -169,30 +169,6 @@ class Accumulation:
         return average
 
 
-def simulate(X: Array, ensemble: Ensemble, rng: np.random.Generator) -> Realization:
-    """Draw one network and return its kernels.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, p)
-        The data; rows are samples.
-    ensemble : Ensemble
-        What to draw and how to solve it.
-    rng : numpy.random.Generator
-        All weights come from it: B, then A, then a.
-
-    Examples
-    --------
-    >>> from deqcli.activations import activation
-    >>> X = np.eye(3)
-    >>> tanh = Ensemble(activation("tanh"), 0.1, 0.9, width=300, kernels=(Kernel.NTK,))
-    >>> one = simulate(X, tanh, np.random.default_rng(0))
-    >>> one.converged, one.kernels[Kernel.NTK].shape
-    (True, (3, 3))
-    """
-    return Workspace(X, ensemble).realize(rng)
-
-
 def accumulate(
     X: Array,
     ensemble: Ensemble,
@@ -245,6 +221,14 @@ class Workspace:
 
     Columns are samples, as :mod:`deqcli.finite.equilibrium` has it: the bias is
     :math:`\sigma_b BX^\top`, the source of the adjoint :math:`T = \sqrt m S` is a.
+
+    Examples
+    --------
+    >>> from deqcli.activations import activation
+    >>> tanh = Ensemble(activation("tanh"), 0.1, 0.9, width=300, kernels=(Kernel.NTK,))
+    >>> one = Workspace(np.eye(3), tanh).realize(np.random.default_rng(0))
+    >>> one.converged, one.kernels[Kernel.NTK].shape
+    (True, (3, 3))
     """
 
     def __init__(self, X: Array, ensemble: Ensemble) -> None:
@@ -272,7 +256,7 @@ class Workspace:
         self.preactivation, self.adjoint = np.empty(adjoint, dtype=dtype)
 
     def realize(self, rng: np.random.Generator) -> Realization:
-        """Draw the weights and return the kernels, in buffers that the next call overwrites."""
+        """Draw B, A and a; return the kernels, in buffers that the next call overwrites."""
         settings = self.ensemble
         draw(settings.weights, rng, self.input_weights)
         np.matmul(self.input_weights, self.inputs, out=self.bias)

@@ -10,10 +10,9 @@ from deqcli.activations import Activation, activation
 from deqcli.bench import measure_monte_carlo
 from deqcli.errors import ConvergenceError, DataError, InputError
 from deqcli.finite import weights
-from deqcli.finite.elementwise import Elementwise
-from deqcli.finite.equilibrium import blocks
+from deqcli.finite.equilibrium import Elementwise, blocks
 from deqcli.finite.fixed_point import Status
-from deqcli.monte_carlo import Ensemble, accumulate, simulate
+from deqcli.monte_carlo import Ensemble, Workspace, accumulate
 from deqcli.vocabulary import Kernel
 
 ALL = tuple(Kernel)
@@ -32,6 +31,10 @@ def stream(realization):
 
 def data(n=6, p=8, seed=1):
     return np.random.default_rng(seed).standard_normal((n, p)) / np.sqrt(p)
+
+
+def simulate(X, ensemble, rng):
+    return Workspace(X, ensemble).realize(rng)
 
 
 def dense(X, ensemble, rng):

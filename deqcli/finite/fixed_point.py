@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from deqcli.errors import InputError
 
 Array = NDArray[Any]
-Step = Callable[[Array], Array]
 
 #: A value this many times larger than after the first iteration is on its way to infinity.
 _EXPLODED = 1e6
@@ -146,7 +145,7 @@ def iterate(
 
 
 def anderson(
-    step: Step, start: Array, tolerance: float = 1e-6, max_iterations: int = 500
+    step: Callable[[Array], Array], start: Array, tolerance: float = 1e-6, max_iterations: int = 500
 ) -> FixedPoint:
     r"""Iterate :math:`z \leftarrow \sum_k \alpha_k f(z_k)` over the last five iterates.
 

@@ -87,11 +87,6 @@ class Training:
     step_size: float
     linearised: Linearised | None
 
-    @property
-    def lost(self) -> bool:
-        """Whether the run ended for another reason than its settings."""
-        return self.status not in FINISHED
-
 
 def checkpoints(steps: int) -> list[int]:
     """Return the steps at which everything is measured: dense at first, the last among them.
@@ -230,13 +225,11 @@ def _measure(
 
 def _measure_kernel(state: State, line: Linearised) -> dict[str, Any]:
     """Return what H(t) says; its eigenvalues cost more than a step."""
-    if state.time == 0:
-        ends = {"lambda_min": line.smallest, "lambda_max": line.largest}
-        return {**ends, "kernel_change": 0.0}
     H = state.kernel()
-    values = eigvalsh(H)
+    values = eigvalsh(H) if state.time else line.eigenvalues
+    change = operator_distance(H, line.kernel) if state.time else 0.0
     ends = {"lambda_min": float(values[0]), "lambda_max": float(values[-1])}
-    return {**ends, "kernel_change": operator_distance(H, line.kernel)}
+    return {**ends, "kernel_change": change}
 
 
 def _measure_test(state: State) -> dict[str, Any]:

@@ -230,9 +230,8 @@ class Network(abc.ABC):
     @property
     def nbytes(self) -> int:
         """Bytes of weights, velocities and buffers, once a step has been made."""
-        return 2 * sum(parameter.weight.nbytes for parameter in self.parameters) + (
-            self.buffers.nbytes
-        )
+        weights = sum(parameter.weight.nbytes for parameter in self.parameters)
+        return 2 * weights + self.buffers.nbytes
 
 
 def cross_entropy(outputs: Array, labels: NDArray[np.int64]) -> tuple[float, int, Array]:

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from deqcli.activations import Activation
 from deqcli.errors import ConvergenceError, InputError
-from deqcli.finite.elementwise import Elementwise
-from deqcli.finite.equilibrium import Equilibrium, Precision
+from deqcli.finite.equilibrium import Elementwise, Equilibrium, Precision
 from deqcli.finite.fixed_point import ANDERSON_MEMORY, Outcome
 from deqcli.finite.norm import Guard
 from deqcli.gaussian import check_existence
@@ -136,11 +135,6 @@ class EquilibriumNetwork(Network):
         # Images and residuals that are mixed, and five arrays of an iteration itself.
         arrays = 2 * ANDERSON_MEMORY + 5 if self.layer.solver == Solver.ANDERSON else 0
         return super().nbytes + arrays * batch
-
-    @property
-    def n_blocks(self) -> int:
-        """How many blocks of neurons an iteration updates in turn."""
-        return len(self.layer.blocks)
 
 
 def _progress(which: str, outcome: Outcome) -> Progress:

@@ -92,7 +92,7 @@ def test_blocks_do_not_change_the_answer():
         _, _, delta = loss_of(network)
         network.backward(delta, 0.0)
         found.append([network.features, *(p.velocity for p in network.parameters)])
-    assert network.n_blocks == 1
+    assert len(network.layer.blocks) == 1
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-9 * np.abs(one).max())
 
