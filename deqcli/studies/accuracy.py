@@ -132,7 +132,7 @@ class Accuracy(Study[AccuracySettings, Prepared]):
     """
 
     # What the papers leave open is settled so. All weights are trained, in the parametrisation of
-    # theory.md §1, with the same settings for all networks (deqcli.training.parameters). All
+    # theory.md §1, with the same settings for all networks (deqcli.training.base). All
     # points have the same samples; in one trial all networks see them in the same order and, at
     # one width, share the draws of their input and readout weights, which takes that noise out of
     # the gaps. tau0^2 is the mean squared norm of the training samples, the variance that the
@@ -345,11 +345,9 @@ def _limit(prepared: Prepared, net: Net, kernel: Kernel) -> Arrays:
 
     data, test, nets = prepared.data, prepared.test, prepared.nets
     matrices = nets.kernel(net, kernel, data.X), nets.kernel(net, kernel, test.X, data.X)
-    outcome = classify(matrices[0], data.y, matrices[1], test.y, prepared.settings.ridge)
-    return {
-        "train_accuracy": np.array([outcome.train_accuracy]),
-        "test_accuracy": np.array([outcome.test_accuracy]),
-    }
+    right = classify(matrices[0], data.y, matrices[1], test.y, prepared.settings.ridge)
+    names = "train_accuracy", "test_accuracy"
+    return {name: np.array([value]) for name, value in zip(names, right, strict=True)}
 
 
 def _at_largest_width(run: Finished) -> pd.DataFrame:

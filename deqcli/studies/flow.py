@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from deqcli.data.dataset import Dataset
-    from deqcli.flow.state import Samples
+    from deqcli.flow.network import Samples
     from deqcli.study import Arrays, Load
 
 # A distance below this, over the norm of y, is that of two sums of the same numbers.
@@ -114,7 +114,7 @@ class Flow(Study[FlowSettings, Prepared]):
     memory_hint = "lower the largest of `widths`, `n` or `jobs`"
 
     def prepare(self, settings: FlowSettings) -> Prepared:
-        from deqcli.flow.state import Samples
+        from deqcli.flow.network import Samples
 
         law = settings.law(settings.p)
         trials = []
@@ -149,15 +149,8 @@ class Flow(Study[FlowSettings, Prepared]):
         from deqcli.flow.training import train
 
         settings, samples = prepared.settings, prepared.samples[trial]
-        network = draw_network(
-            samples.X.shape[1],
-            width,
-            self.stream(settings, "network", width, trial),
-            gamma0=settings.gamma0,
-            init=settings.init,
-            injection=settings.injection,
-            scaling=settings.scaling,
-        )
+        rng = self.stream(settings, "network", width, trial)
+        network = draw_network(samples.X.shape[1], width, rng, settings)
         run = train(network, samples, settings)
         line = run.linearised
         return {

@@ -13,8 +13,7 @@ from deqcli.kernels.explicit import explicit_kernels
 from deqcli.kernels.implicit import implicit_kernels
 from deqcli.matching import Match, match, plain_network
 from deqcli.training.base import Network
-from deqcli.training.equilibrium import EquilibriumNetwork
-from deqcli.training.explicit import ExplicitNetwork
+from deqcli.training.networks import EquilibriumNetwork, ExplicitNetwork
 from deqcli.vocabulary import Kernel, Net, Solver
 
 Array = NDArray[Any]
