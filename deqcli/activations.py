@@ -185,7 +185,7 @@ def _imported(module: str, attribute: str) -> Activation:
         function = getattr(importlib.import_module(module), attribute)
     except ModuleNotFoundError as error:
         close = difflib.get_close_matches(module, REGISTRY, n=1)
-        hint = f"; did you mean the activation {close[0]}?" if close else ""
+        hint = f"; did you mean the activation {close[0]}?" if close else "."
         raise ActivationError(
             f"activation {module}:{attribute}: no module named {error.name!r} on the Python path "
             f"or in the current folder{hint}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
@@ -12,30 +10,14 @@ from deqcli.errors import ConvergenceError, InputError
 
 Array = NDArray[np.float64]
 
-#: Ridge in units of the kernel's mean diagonal entry.
-RIDGE = 1e-3
-
-
-@dataclass(frozen=True)
-class Classification:
-    """How many samples a kernel classifier has right.
-
-    Attributes
-    ----------
-    train_accuracy, test_accuracy : float
-    """
-
-    train_accuracy: float
-    test_accuracy: float
-
 
 def classify(
     kernel: Array,
     labels: NDArray[np.int64],
     test_kernel: Array,
     test_labels: NDArray[np.int64],
-    ridge: float = RIDGE,
-) -> Classification:
+    ridge: float = 1e-3,
+) -> tuple[float, float]:
     r"""Classify by kernel ridge regression on centred one-hot labels.
 
     .. math:: \hat F = K_{\mathrm{test}}(K + \rho\,\tfrac{\operatorname{tr}K}{n}I)^{-1}
@@ -56,13 +38,17 @@ def classify(
         Between test and training samples.
     test_labels : ndarray of shape (q,)
     ridge : float
-        :math:`\rho`.
+        :math:`\rho`, in units of the kernel's mean diagonal entry.
+
+    Returns
+    -------
+    train_accuracy, test_accuracy : float
 
     Examples
     --------
     >>> X, y = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]), np.array([0, 0, 1])
-    >>> classify(X @ X.T, y, X[:2] @ X.T, y[:2]).test_accuracy
-    1.0
+    >>> classify(X @ X.T, y, X[:2] @ X.T, y[:2])
+    (1.0, 1.0)
     """
     n = len(kernel)
     if kernel.shape != (n, n) or len(labels) != n or test_kernel.shape != (len(test_labels), n):
@@ -70,7 +56,8 @@ def classify(
             f"`kernel` of shape {kernel.shape} and `test_kernel` of {test_kernel.shape} do not fit "
             f"{len(labels)} training and {len(test_labels)} test labels; give (n, n) and (q, n)."
         )
-    check_ridge(ridge)
+    if not (np.isfinite(ridge) and ridge >= 0):
+        raise InputError(f"`ridge` is {ridge:g}; give a number of at least 0.")
     classes = int(labels.max()) + 1
     targets = np.eye(classes)[labels] - 1 / classes
     shift = ridge * float(np.mean(np.diagonal(kernel)))
@@ -85,13 +72,7 @@ def classify(
         ) from None
     # K alpha = J - shift alpha: the matrix itself is gone.
     fitted = targets - shift * weights
-    return Classification(_accuracy(fitted, labels), _accuracy(test_kernel @ weights, test_labels))
-
-
-def check_ridge(ridge: float) -> None:
-    """Raise unless the ridge is a number that makes a kernel no worse."""
-    if not (np.isfinite(ridge) and ridge >= 0):
-        raise InputError(f"`ridge` is {ridge:g}; give a number of at least 0.")
+    return _accuracy(fitted, labels), _accuracy(test_kernel @ weights, test_labels)
 
 
 def _accuracy(outputs: Array, labels: NDArray[np.int64]) -> float:

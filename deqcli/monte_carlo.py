@@ -117,30 +117,27 @@ class Ensemble:
 
 
 @dataclasses.dataclass(frozen=True)
-class Solves:
-    """How the fixed point z of a realization and its adjoint, where there was one, were solved."""
+class Realization:
+    """One draw of the weights: how its fixed points were solved, and its kernels.
+
+    Parameters
+    ----------
+    forward : Outcome
+        Of the fixed point z.
+    adjoint : Outcome or None
+        Of the second one, where there was need for it.
+    kernels : dict of Kernel to ndarray of shape (n, n)
+        Empty unless every solve converged.
+    """
 
     forward: Outcome
     adjoint: Outcome | None
+    kernels: dict[Kernel, Array]
 
     @property
     def converged(self) -> bool:
         """Whether every solve converged."""
         return self.forward.converged and (self.adjoint is None or self.adjoint.converged)
-
-
-@dataclasses.dataclass(frozen=True)
-class Realization(Solves):
-    """The (n, n) kernels of one draw of the weights, by name: none unless it converged."""
-
-    kernels: dict[Kernel, Array]
-
-
-@dataclasses.dataclass(frozen=True)
-class Record(Solves):
-    """What became of the realization of that number."""
-
-    realization: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,13 +150,13 @@ class Accumulation:
         In float64, by kernel.
     converged : int
         How many realizations the sums hold.
-    records : tuple of Record
-        One for each realization, converged or not.
+    records : tuple of Realization
+        All of them in order, converged or not, without their kernels.
     """
 
     sums: dict[Kernel, Array]
     converged: int
-    records: tuple[Record, ...]
+    records: tuple[Realization, ...]
 
     def mean(self, kernel: str) -> Array:
         """Return the average of a kernel over the realizations that converged."""
@@ -170,30 +167,6 @@ class Accumulation:
             )
         average: Array = self.sums[Kernel.of(kernel, "kernel")] / self.converged
         return average
-
-
-def simulate(X: Array, ensemble: Ensemble, rng: np.random.Generator) -> Realization:
-    """Draw one network and return its kernels.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, p)
-        The data; rows are samples.
-    ensemble : Ensemble
-        What to draw and how to solve it.
-    rng : numpy.random.Generator
-        All weights come from it: B, then A, then a.
-
-    Examples
-    --------
-    >>> from deqcli.activations import activation
-    >>> X = np.eye(3)
-    >>> tanh = Ensemble(activation("tanh"), 0.1, 0.9, width=300, kernels=(Kernel.NTK,))
-    >>> one = simulate(X, tanh, np.random.default_rng(0))
-    >>> one.converged, one.kernels[Kernel.NTK].shape
-    (True, (3, 3))
-    """
-    return _Workspace(X, ensemble).realize(rng)
 
 
 def accumulate(
@@ -229,12 +202,12 @@ def accumulate(
     >>> total.converged, bool(np.allclose(total.mean("ck"), np.eye(2), atol=0.1))
     (50, True)
     """
-    workspace = _Workspace(X, ensemble)
+    workspace = Workspace(X, ensemble)
     sums = {name: np.zeros((len(X), len(X))) for name in ensemble.kernels}
     records = []
     for index in realizations:
         one = workspace.realize(stream(index))
-        records.append(Record(one.forward, one.adjoint, index))
+        records.append(dataclasses.replace(one, kernels={}))
         for name, kernel in one.kernels.items():
             kernel *= 1 / workspace.quantum
             np.rint(kernel, out=kernel)
@@ -243,11 +216,19 @@ def accumulate(
     return Accumulation(sums, sum(record.converged for record in records), tuple(records))
 
 
-class _Workspace:
+class Workspace:
     r"""The buffers of a realization, and the work on them.
 
     Columns are samples, as :mod:`deqcli.finite.equilibrium` has it: the bias is
     :math:`\sigma_b BX^\top`, the source of the adjoint :math:`T = \sqrt m S` is a.
+
+    Examples
+    --------
+    >>> from deqcli.activations import activation
+    >>> tanh = Ensemble(activation("tanh"), 0.1, 0.9, width=300, kernels=(Kernel.NTK,))
+    >>> one = Workspace(np.eye(3), tanh).realize(np.random.default_rng(0))
+    >>> one.converged, one.kernels[Kernel.NTK].shape
+    (True, (3, 3))
     """
 
     def __init__(self, X: Array, ensemble: Ensemble) -> None:
@@ -275,7 +256,7 @@ class _Workspace:
         self.preactivation, self.adjoint = np.empty(adjoint, dtype=dtype)
 
     def realize(self, rng: np.random.Generator) -> Realization:
-        """Draw the weights and return the kernels, in buffers that the next call overwrites."""
+        """Draw B, A and a; return the kernels, in buffers that the next call overwrites."""
         settings = self.ensemble
         draw(settings.weights, rng, self.input_weights)
         np.matmul(self.input_weights, self.inputs, out=self.bias)

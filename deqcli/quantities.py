@@ -1,16 +1,4 @@
-"""What a paper says of a number, and whether ours agrees.
-
-The rule, with ``spread`` the standard error over trials (or, where a run is one draw of the data,
-the standard deviation over three seeds; 0 where nothing is random):
-
-* a printed number agrees if ours is within half a unit of its last digit plus two spreads;
-* a claim that bounds a number agrees if ours keeps the bound, differs if not, and is undecided
-  where two spreads reach across the bound;
-* a limiting rate of -1/2 is such a bound, kept by a fitted slope of at most -0.45;
-* neither is compared with a run that was cut in what the number depends on (``needs``).
-
-Nothing else counts: no agreement by order of magnitude.
-"""
+"""What a paper says of a number, and whether ours agrees, by the :data:`RULE` and no other."""
 
 from __future__ import annotations
 

@@ -158,10 +158,12 @@ class Option:
     def convert(self, value: Any) -> Any:
         """Return a value from Python, a file or the command line as the field's type.
 
+        Several values become a tuple; numbers and names from a closed list are sorted.
+
         Raises
         ------
         InputError
-            If it is of another type, out of range or not among the choices.
+            If it is of another type, out of range, not among the choices or given twice.
         """
         if value is None:
             if self.optional or self.rule.derive:
@@ -177,7 +179,16 @@ class Option:
             values = list(value)
         if not values:
             raise InputError(f"`{self.name}` is empty; give at least one value.")
-        return tuple(self._convert_one(part) for part in values)
+        converted = [self._convert_one(part) for part in values]
+        for part in converted:
+            if converted.count(part) > 1:
+                raise InputError(f"`{self.name}` has {part} twice; give each value once.")
+        # In whatever order numbers or names from a closed list are given, the run is the same.
+        if issubclass(self.kind, Word):
+            converted.sort(key=list(self.kind).index)
+        elif self.kind is not str:
+            converted.sort()
+        return tuple(converted)
 
     def _convert_one(self, value: Any) -> Any:
         if issubclass(self.kind, Word):

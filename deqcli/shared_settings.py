@@ -90,7 +90,7 @@ class SourceSettings(SeedSettings):
     @property
     def own_file(self) -> bool:
         """Whether the samples are those of a person's file."""
-        return self.data.endswith((".npz", ".csv"))
+        return self.data.lower().endswith((".npz", ".csv"))
 
     def law(self, p: int | None = None) -> Law:
         """Return the law of the samples; drawn ones have ``p`` dimensions."""

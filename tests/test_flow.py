@@ -10,20 +10,28 @@ from scipy.linalg import expm
 from deqcli.errors import InputError
 from deqcli.finite.norm import NormTracker, leading_triplet
 from deqcli.flow import network as network_module
-from deqcli.flow.linearised import linearise
 from deqcli.flow.network import (
-    INITS,
     INJECTIONS,
+    LOST,
+    ZERO,
+    LostError,
     Network,
+    Samples,
+    State,
     adjoint,
     draw_network,
     equilibrium,
     gradient,
     tangent_kernel,
 )
-from deqcli.flow.state import LOST, ZERO, LostError, Samples, State
-from deqcli.flow.training import OK, Settings, checkpoints, train
+from deqcli.flow.promises import OK, linearise
+from deqcli.flow.settings import DescentSettings, LayerSettings
+from deqcli.flow.training import FINISHED, checkpoints, train
 from deqcli.runs.parallel import pinned
+from deqcli.settings import options
+
+CHOICES = {option.name: option.choices for option in options(LayerSettings)}
+INITS = CHOICES["init"]
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +39,10 @@ def _one_thread():
     """As in a study: small products lose more than they win by threads."""
     with pinned(1):
         yield
+
+
+def draw(n_features, width, rng, **layer):
+    return draw_network(n_features, width, rng, LayerSettings(**layer))
 
 
 def unit_rows(rng, n, p):
@@ -61,9 +73,7 @@ def solved(request):
     """A small network with its samples, equilibria and adjoints."""
     init, injection = request.param
     samples = problem(n=5, p=4)
-    network = draw_network(
-        4, 12, np.random.default_rng(3), gamma0=0.6, init=init, injection=injection
-    )
+    network = draw(4, 12, np.random.default_rng(3), gamma0=0.6, init=init, injection=injection)
     injected = network.inject(samples.X)
     Z = equilibrium(network.matrix, injected, injected, 1e-14).value
     b = network.output_weights
@@ -102,7 +112,7 @@ def jacobian(network, X, step=1e-6):
 
 def test_gradient_and_kernel_against_finite_differences():
     samples = problem(n=4, p=4)
-    network = draw_network(4, 8, np.random.default_rng(5), gamma0=0.7, injection="tanh")
+    network = draw(4, 8, np.random.default_rng(5), gamma0=0.7, injection="tanh")
     injected = network.inject(samples.X)
     Z = equilibrium(network.matrix, injected, injected, 1e-14).value
     w = adjoint(network.matrix, Z > 0, network.output_weights, Z, 1e-14).value
@@ -118,7 +128,7 @@ def test_gradient_and_kernel_against_finite_differences():
 
 def test_half_normal_with_relu_injection_has_the_closed_form_of_the_paper():
     samples = problem(n=7, p=5)
-    network = draw_network(5, 40, np.random.default_rng(0), init="half-normal")
+    network = draw(5, 40, np.random.default_rng(0), init="half-normal")
     assert (network.matrix > 0).all()
     injected = network.inject(samples.X)
     Z = equilibrium(network.matrix, injected, injected, 1e-14).value
@@ -136,7 +146,7 @@ def test_half_normal_with_relu_injection_has_the_closed_form_of_the_paper():
 @pytest.mark.parametrize("init", INITS)
 def test_the_first_map_contracts_with_gamma0(init):
     for width in (30, 250):
-        network = draw_network(3, width, np.random.default_rng(1), gamma0=0.4, init=init)
+        network = draw(3, width, np.random.default_rng(1), gamma0=0.4, init=init)
         assert np.linalg.norm(network.matrix, 2) == pytest.approx(0.4, rel=1e-8)
 
 
@@ -151,14 +161,14 @@ def test_the_first_map_contracts_with_gamma0(init):
 )
 def test_the_norms_that_the_printed_scaling_gives(init, norm, tolerance):
     m = 500
-    network = draw_network(3, m, np.random.default_rng(0), gamma0=0.9, init=init, scaling="papers")
+    network = draw(3, m, np.random.default_rng(0), gamma0=0.9, init=init, scaling="papers")
     assert network.gamma == 0.9 / np.sqrt(m)
     assert np.linalg.norm(network.matrix, 2) == pytest.approx(0.9 * norm(m), rel=tolerance)
 
 
 def test_observed_contraction_and_warm_start():
     samples = problem()
-    network = draw_network(6, 80, np.random.default_rng(0), gamma0=0.8)
+    network = draw(6, 80, np.random.default_rng(0), gamma0=0.8)
     injected = network.inject(samples.X)
     cold = equilibrium(network.matrix, injected, injected, 1e-10)
     warm = equilibrium(1.0001 * network.matrix, injected, cold.value, 1e-10)
@@ -206,9 +216,9 @@ def test_linearised_paths_and_bound_against_dense_matrices():
 
 def test_one_step_is_one_step_of_the_gradient_of_a():
     samples = problem(n=4, p=4)
-    network = draw_network(4, 8, np.random.default_rng(5), gamma0=0.4)
+    network = draw(4, 8, np.random.default_rng(5), gamma0=0.4)
     before = network.matrix.copy()
-    run = train(network, samples, Settings(steps=1, step=0.5, tolerance=1e-12))
+    run = train(network, samples, DescentSettings(steps=1, step=0.5, tolerance=1e-12))
     J = jacobian(network, samples.X)
     u = outputs(network.matrix, network, samples.X)
     size = 0.5 / np.linalg.eigvalsh(J @ J.T)[-1]
@@ -227,8 +237,8 @@ def test_one_step_is_one_step_of_the_gradient_of_a():
 @pytest.mark.parametrize("method", ["gd", "ode"])
 def test_loss_is_monotone_and_below_its_envelope(method):
     samples = problem()
-    network = draw_network(6, 300, np.random.default_rng(1))
-    run = train(network, samples, Settings(method=method, steps=60))
+    network = draw(6, 300, np.random.default_rng(1))
+    run = train(network, samples, DescentSettings(method=method, steps=60))
     loss = np.array([row.train_loss for row in run.rows])
     envelope = np.array([row.envelope for row in run.rows])
     assert run.status == "steps done"
@@ -253,8 +263,8 @@ def test_distance_to_the_linearised_path_falls_with_the_width():
     samples = problem(n=20, p=10)
     peaks = []
     for width in (60, 240, 600):
-        networks = [draw_network(10, width, np.random.default_rng(k)) for k in range(4)]
-        runs = [train(network, samples, Settings(steps=15)) for network in networks]
+        networks = [draw(10, width, np.random.default_rng(k)) for k in range(4)]
+        runs = [train(network, samples, DescentSettings(steps=15)) for network in networks]
         peaks.append(np.mean([max(row.distance_method for row in run.rows) for run in runs]))
     # The lemma promises m ** (-1/4), a factor of 1.41 and one of 1.26; seen are 8 and 2.
     assert peaks[0] > 1.41 * peaks[1]
@@ -263,10 +273,10 @@ def test_distance_to_the_linearised_path_falls_with_the_width():
 
 def test_small_steps_follow_the_differential_equation():
     samples = problem(n=10)
-    network = draw_network(6, 100, np.random.default_rng(2))
-    small = train(network, samples, Settings(steps=400, step=0.025)).rows
-    large = train(network, samples, Settings(steps=20, step=0.5)).rows
-    flow = train(network, samples, Settings("ode", steps=10, step=1.0)).rows
+    network = draw(6, 100, np.random.default_rng(2))
+    small = train(network, samples, DescentSettings(steps=400, step=0.025)).rows
+    large = train(network, samples, DescentSettings(steps=20, step=0.5)).rows
+    flow = train(network, samples, DescentSettings(method="ode", steps=10, step=1.0)).rows
     assert small[-1].time == pytest.approx(flow[-1].time)
 
     def apart(rows, every):
@@ -282,9 +292,9 @@ def test_small_steps_follow_the_differential_equation():
 @pytest.mark.parametrize("method", ["gd", "ode"])
 def test_loss_of_contraction_ends_the_run_and_keeps_the_rows(method):
     samples = problem(n=30, p=20)
-    network = draw_network(20, 30, np.random.default_rng(0), gamma0=0.9)
-    run = train(network, samples, Settings(method, steps=200, step=0.2))
-    assert run.lost
+    network = draw(20, 30, np.random.default_rng(0), gamma0=0.9)
+    run = train(network, samples, DescentSettings(method=method, steps=200, step=0.2))
+    assert run.status not in FINISHED
     assert run.status == LOST
     *before, last = run.rows
     assert len(before) > 3
@@ -298,28 +308,28 @@ def test_loss_of_contraction_ends_the_run_and_keeps_the_rows(method):
 
 
 def test_a_map_that_never_contracted_has_one_row():
-    network = draw_network(6, 50, np.random.default_rng(0), gamma0=0.9, scaling="papers")
-    run = train(network, problem(), Settings())
+    network = draw(6, 50, np.random.default_rng(0), gamma0=0.9, scaling="papers")
+    run = train(network, problem(), DescentSettings())
     assert (len(run.rows), run.status, run.linearised) == (1, LOST, None)
     assert run.rows[0].norm > 1
 
 
 def test_a_solve_that_does_not_converge_is_named(monkeypatch):
-    network = draw_network(6, 50, np.random.default_rng(0))
+    network = draw(6, 50, np.random.default_rng(0))
     monkeypatch.setattr(network_module, "_MAX_SWEEPS", 2)
-    run = train(network, problem(), Settings())
-    assert run.lost
+    run = train(network, problem(), DescentSettings())
+    assert run.status not in FINISHED
     assert run.rows[-1].status == run.status == "iterations exhausted"
 
 
 def test_dead_neurons_have_a_zero_kernel_and_a_status_of_their_own():
-    network = draw_network(6, 8, np.random.default_rng(0))
+    network = draw(6, 8, np.random.default_rng(0))
     dead = Network(network.matrix, network.gamma, 0 * network.input_weights, network.output_weights)
     for method in ("gd", "ode"):
-        run = train(dead, problem(), Settings(method))
+        run = train(dead, problem(), DescentSettings(method=method))
         assert (len(run.rows), run.status, run.linearised) == (1, ZERO, None)
         assert run.rows[0].status == ZERO
-        assert run.lost
+        assert run.status not in FINISHED
 
 
 @pytest.mark.parametrize("method", ["gd", "ode"])
@@ -336,9 +346,9 @@ def test_a_lost_test_solve_keeps_its_time_and_the_training_part(monkeypatch, met
         return whole(state)
 
     monkeypatch.setattr(State, "outputs_test", outputs_test)
-    network = draw_network(6, 50, np.random.default_rng(0))
-    run = train(network, problem(), Settings(method, steps=5))
-    assert run.lost
+    network = draw(6, 50, np.random.default_rng(0))
+    run = train(network, problem(), DescentSettings(method=method, steps=5))
+    assert run.status not in FINISHED
     kept, last = run.rows[-2:]
     assert (kept.status, last.status) == (OK, "iterations exhausted")
     assert kept.step == last.step == checkpoints(5)[checkpoint]
@@ -362,10 +372,10 @@ def test_a_lost_last_solve_of_an_interval_has_its_time(monkeypatch):
                 state._checked(equilibrium(state.matrix, state._injected, 0 * state.Z, 1e-9))
 
     monkeypatch.setattr(State, "solve", solve)
-    network = draw_network(6, 50, np.random.default_rng(0))
-    run = train(network, problem(), Settings("ode", steps=200))
+    network = draw(6, 50, np.random.default_rng(0))
+    run = train(network, problem(), DescentSettings(method="ode", steps=200))
     *_, before, last = run.rows
-    assert run.lost
+    assert run.status not in FINISHED
     assert [before.step, last.step] == marks[late - 1 : late + 1]
     assert last.time == pytest.approx(last.step * run.step_size)
 
@@ -383,8 +393,8 @@ def test_an_overshoot_of_an_earlier_step_is_not_why_the_integrator_failed(monkey
         whole(state, *arguments, **options)
 
     monkeypatch.setattr(State, "solve", solve)
-    network = draw_network(6, 50, np.random.default_rng(0))
-    run = train(network, problem(), Settings("ode", steps=10))
+    network = draw(6, 50, np.random.default_rng(0))
+    run = train(network, problem(), DescentSettings(method="ode", steps=10))
     assert run.status == run.rows[-1].status == "integrator failed"
     assert [row.step for row in run.rows[:-1]] == [0, 1, 2]
     assert run.rows[-1].time >= run.rows[-2].time
@@ -392,7 +402,7 @@ def test_an_overshoot_of_an_earlier_step_is_not_why_the_integrator_failed(monkey
 
 def test_the_equation_needs_as_much_memory_for_many_steps_and_runs_as_for_one():
     width = 300
-    network = draw_network(6, width, np.random.default_rng(0))
+    network = draw(6, width, np.random.default_rng(0))
     peaks = []
     gc.collect()
     gc.disable()
@@ -400,7 +410,11 @@ def test_the_equation_needs_as_much_memory_for_many_steps_and_runs_as_for_one():
     try:
         for steps in (1, 8, 8):
             tracemalloc.reset_peak()
-            train(network, problem(n=6, n_test=4), Settings("ode", steps=steps, stop_loss=0))
+            train(
+                network,
+                problem(n=6, n_test=4),
+                DescentSettings(method="ode", steps=steps, stop_loss=0),
+            )
             peaks.append(tracemalloc.get_traced_memory()[1] / (8 * width**2))
     finally:
         tracemalloc.stop()
@@ -412,7 +426,7 @@ def test_the_equation_needs_as_much_memory_for_many_steps_and_runs_as_for_one():
 
 def test_only_one_adjoint_is_kept():
     samples = problem()
-    network = draw_network(6, 50, np.random.default_rng(0))
+    network = draw(6, 50, np.random.default_rng(0))
     state = State(network, samples, 1e-9)
     for time in (0.0, 1.0):
         state.solve(time, network.matrix)
@@ -425,12 +439,12 @@ def test_only_one_adjoint_is_kept():
 
 
 def test_training_ends_when_the_loss_is_small():
-    network = draw_network(6, 300, np.random.default_rng(1))
-    run = train(network, problem(n=6), Settings(stop_loss=1e-3))
+    network = draw(6, 300, np.random.default_rng(1))
+    run = train(network, problem(n=6), DescentSettings(stop_loss=1e-3))
     assert run.status == "loss reached"
     assert run.rows[-1].train_loss <= 1e-3 < run.rows[-2].train_loss
     assert np.isfinite(run.rows[-1].test_loss)
-    assert not run.lost
+    assert run.status in FINISHED
 
 
 @pytest.mark.parametrize(
@@ -449,7 +463,7 @@ def test_training_ends_when_the_loss_is_small():
 )
 def test_settings_are_checked(changes, name):
     with pytest.raises(InputError, match=name):
-        Settings(**changes)
+        DescentSettings(**changes)
 
 
 @pytest.mark.parametrize(
@@ -457,4 +471,4 @@ def test_settings_are_checked(changes, name):
 )
 def test_networks_are_checked(changes):
     with pytest.raises(InputError, match=f"`{next(iter(changes))}`"):
-        draw_network(3, 5, np.random.default_rng(0), **changes)
+        draw(3, 5, np.random.default_rng(0), **changes)

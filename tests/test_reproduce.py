@@ -309,12 +309,12 @@ def test_number_that_cannot_be_measured_costs_only_itself(tmp_path, monkeypatch,
     ["", '{"findings": {', "{}", "[1]", "\xff", '{"findings": 3, "hash": "", "study": ""}'],
 )
 def test_broken_record_is_named_with_the_remedy(tmp_path, played, broken):
-    assert reading.recorded(tmp_path, "icml-h-tanh") is None
+    assert reading.record(tmp_path, "icml-h-tanh") is None
     running.reproduce(PRESET, tmp_path)
-    assert reading.recorded(tmp_path, "icml-h-tanh").findings["plain_relative"] == 0.5
+    assert reading.record(tmp_path, "icml-h-tanh")["findings"]["plain_relative"] == 0.5
     (tmp_path / "icml-h-tanh.json").write_bytes(broken.encode("latin-1"))
     with pytest.raises(InputError, match=r"icml-h-tanh\.json cannot be used: .*; delete it, or"):
-        reading.recorded(tmp_path, "icml-h-tanh")
+        reading.record(tmp_path, "icml-h-tanh")
 
 
 @pytest.mark.parametrize("broken", ["{}", "\xff"])
@@ -333,7 +333,7 @@ def test_broken_table_is_named_with_the_remedy(tmp_path, played, broken):
     running.reproduce(PRESET, tmp_path)
     (tmp_path / "icml-h-tanh.csv").write_text(broken)
     with pytest.raises(InputError, match=r"icml-h-tanh\.csv cannot be used: .*; delete it, or"):
-        reading.recorded(tmp_path, "icml-h-tanh")
+        reading.table(tmp_path / "icml-h-tanh.csv")
 
 
 @pytest.mark.parametrize("broken", ["", "preset,figure\nicml/h-tanh,ICML\n"])

@@ -10,6 +10,7 @@ import importlib
 import logging
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Sequence
 
@@ -17,18 +18,21 @@ import click
 
 from deqcli import study
 from deqcli._version import __version__
-from deqcli.cli.options import with_flags
+from deqcli.cli.options import tell
 from deqcli.errors import DeqcliError, OutsidePapersRangeWarning
 
-#: Commands that are no study -> (module that defines ``command``, one line of help).
+#: Commands that are no study -> (module and name of the command, one line of help).
 OTHERS = {
-    "reproduce": ("deqcli.cli.reproduce", "Every figure of the papers, with their numbers."),
-    "report": ("deqcli.cli.report", "One page of all results."),
-    "scalars": ("deqcli.cli.scalars", "The few scalars through which a kernel sees a DEQ."),
-    "data": ("deqcli.cli.data", "List, fetch, verify and locate data sets."),
-    "bench": ("deqcli.cli.bench", "Speed, as ratios within one run."),
-    "info": ("deqcli.cli.info", "Versions, BLAS and machine, as results record them."),
-    "list": ("deqcli.cli.listing", "Activations, data sets, kernels, presets."),
+    "reproduce": (
+        "deqcli.cli.reproduce:command",
+        "Every figure of the papers, with their numbers.",
+    ),
+    "report": ("deqcli.cli.report:command", "One page of all results."),
+    "scalars": ("deqcli.cli.lookups:scalars", "The few scalars through which a kernel sees a DEQ."),
+    "data": ("deqcli.cli.data:command", "List, fetch, verify and locate data sets."),
+    "bench": ("deqcli.cli.bench:command", "Speed, as ratios within one run."),
+    "info": ("deqcli.cli.lookups:info", "Versions, BLAS and machine, as results record them."),
+    "list": ("deqcli.cli.lookups:listing", "Activations, data sets, kernels, presets."),
 }
 #: Studies in the order of the help; others follow.
 _FIRST = ("spectrum", "error-vs-n", "match", "accuracy", "flow", "errata")
@@ -68,7 +72,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one subcommand."""
         if cmd_name in OTHERS:
-            command: click.Command = importlib.import_module(OTHERS[cmd_name][0]).command
+            module, _, name = OTHERS[cmd_name][0].partition(":")
+            command: click.Command = getattr(importlib.import_module(module), name)
             return command
         if cmd_name not in study.names():
             return None
@@ -129,16 +134,11 @@ class _Echo(logging.Handler):
     """Writes log lines to whatever standard error is now, with options in place of parameters."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        _tell(self.format(record))
-
-
-def _tell(text: str) -> None:
-    ctx = click.get_current_context(silent=True)
-    click.echo(with_flags(text, ctx.command) if ctx else text, err=True)
+        tell(self.format(record))
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    _tell(f"warning: {message}")
+    tell(f"warning: {message}")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -151,7 +151,8 @@ def run(arguments: Sequence[str]) -> int:
         warnings.simplefilter("once", OutsidePapersRangeWarning)
         try:
             code = main(list(arguments), prog_name="deqcli", standalone_mode=False, color=color)
-            return int(code) if isinstance(code, int) else 0
+            sys.stdout.flush()
+            return code if isinstance(code, int) else 0
         except click.exceptions.Exit as stop:
             return stop.exit_code
         except click.ClickException as error:
@@ -160,28 +161,30 @@ def run(arguments: Sequence[str]) -> int:
         except (click.Abort, KeyboardInterrupt):
             click.echo("interrupted; the same command continues", err=True)
             return 130
-        except DeqcliError as error:
-            if verbose:
-                import traceback
-
-                traceback.print_exc()
-            click.echo(f"error: {error}", err=True)
-            return error.exit_code
-        except BrokenPipeError:
-            # The reader of stdout went away (head, less); keep Python from complaining at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # click leaves by this where the reader of stdout went away (head, less).
+        except (SystemExit, BrokenPipeError):
+            _forget_stdout()
             return 141
         except MemoryError:
             click.echo("error: out of memory; lower --n or --jobs.", err=True)
             return 1
         except Exception as error:
             if verbose:
-                import traceback
-
                 traceback.print_exc()
-            click.echo(
-                f"error: {type(error).__name__}: {error} (deqcli -v shows where; "
-                "please report it).",
-                err=True,
-            )
-            return 1
+            tell(f"error: {_sentence(error)}")
+            return error.exit_code if isinstance(error, DeqcliError) else 1
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, DeqcliError):
+        return str(error)
+    # Files are the business of the library, which has a sentence for each; this is stdout.
+    if isinstance(error, OSError) and error.filename is None:
+        _forget_stdout()
+        return f"cannot write to standard output: {error.strerror}."
+    return f"{type(error).__name__}: {error} (deqcli -v shows where; please report it)."
+
+
+def _forget_stdout() -> None:
+    """Keep Python from complaining at its exit that what is left cannot be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -39,13 +39,13 @@ class KernelBench(SeedSettings):
 
     def measure(self) -> pd.DataFrame:
         """Run the benchmark."""
-        from deqcli.bench.kernel import measure
+        from deqcli.bench import measure_kernel
         from deqcli.data.mixture import GaussianMixture
         from deqcli.runs.seeds import stream
 
         rng = stream(self.seed, "bench", "kernel")
         data = GaussianMixture.papers(self.p).sample(self.n, rng)
-        return measure(data.X, self.act, repeats=self.repeats)
+        return measure_kernel(data.X, self.act, self.repeats)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +60,9 @@ class MonteCarloBench(Settings):
 
     def measure(self) -> pd.DataFrame:
         """Run the benchmark."""
-        from deqcli.bench.monte_carlo import measure
+        from deqcli.bench import measure_monte_carlo
 
-        return measure(self.n, self.p, self.width, self.act, repeats=self.repeats)
+        return measure_monte_carlo(self.n, self.p, self.width, self.act, self.repeats)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,24 +79,22 @@ class TrainingBench(Settings):
 
     def measure(self) -> pd.DataFrame:
         """Run the benchmark."""
-        from deqcli.bench.training import measure
+        from deqcli.bench import measure_training
 
-        return measure(
-            self.widths, self.act, batch=self.batch, tolerance=self.tolerance, repeats=self.repeats
-        )
+        return measure_training(self.widths, self.act, self.batch, self.tolerance, self.repeats)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatchBench(Settings):
-    """One match on one core: its time, its family and worst residual."""
+    """One match, its family and worst residual, against one exact kernel of 400 samples."""
 
     act: tuple[str, ...] = _activations("tanh", "relu", "swish", "gelu", "cos", "abs")
 
     def measure(self) -> pd.DataFrame:
         """Run the benchmark."""
-        from deqcli.bench.match import measure
+        from deqcli.bench import measure_match
 
-        return measure(self.act)
+        return measure_match(self.act)
 
 
 @click.group(epilog="""\b

@@ -28,7 +28,7 @@ _data_dir = click.option(
 def command() -> None:
     """Real data: MNIST, Fashion-MNIST, CIFAR-10 and its VGG-19 features.
 
-    Only `fetch` uses the network. Everything else reads the data folder, which is --data-dir,
+    Only 'fetch' uses the network. Everything else reads the data folder, which is --data-dir,
     else DEQCLI_DATA_DIR, else the user's cache.
     """
 

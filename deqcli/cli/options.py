@@ -14,7 +14,14 @@ from typing import Any, TypeVar
 import click
 
 from deqcli.errors import DeqcliError, InputError
-from deqcli.settings import Option, Settings, check_keys, options, read_document
+from deqcli.settings import (
+    Option,
+    Settings,
+    check_keys,
+    options,
+    read_document,
+    split_commas,
+)
 
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
@@ -55,6 +62,8 @@ def with_flags(text: str, command: click.Command) -> str:
     >>> command = Command("toy", params=[click.Option(["--sigma-a2"])])
     >>> with_flags("`sigma_a2` is 7; lower it or `n`.", command)
     '--sigma-a2 is 7; lower it or n.'
+    >>> with_flags("it is not there; run `deqcli data fetch mnist`.", command)
+    "it is not there; run 'deqcli data fetch mnist'."
     """
     flags = {
         word.lstrip("-").replace("-", "_"): word
@@ -62,7 +71,14 @@ def with_flags(text: str, command: click.Command) -> str:
         for word in parameter.opts
         if word.startswith("--")
     }
-    return re.sub(r"`(\w+)`", lambda name: flags.get(name[1], name[1]), text)
+    text = re.sub(r"`(\w+)`", lambda name: flags.get(name[1], name[1]), text)
+    return text.replace("`", "'")
+
+
+def tell(text: str) -> None:
+    """Write a line to standard error, with the options of the present command."""
+    ctx = click.get_current_context(silent=True)
+    click.echo(with_flags(text, ctx.command if ctx else click.Command(None)), err=True)
 
 
 class SettingType(click.ParamType):  # type: ignore[type-arg,unused-ignore]
@@ -156,7 +172,10 @@ config = click.Option(
 
 
 def _formats(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in value.split(",") if part.strip())
+    formats = tuple(dict.fromkeys(split_commas(value)))
+    if not formats:
+        raise InputError("`format` is empty; give some of png, pdf, svg.")
+    return formats
 
 
 jobs = click.Option(

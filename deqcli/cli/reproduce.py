@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from deqcli.reproduction.running import Outcome
 
 logger = logging.getLogger("deqcli")
+
+_Made: TypeAlias = "list[tuple[Outcome, pd.DataFrame]]"
+"""What became of presets, and their rows of the summary."""
 
 
 def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -100,7 +103,7 @@ def command(
     if not check:
         made = runner.run_all(presets, committed)
         bad = {"failed"} if skip_missing else {"failed", "skipped"}
-        return 3 if any(each.outcome.code or bad & each.verdicts for each in made) else 0
+        return 3 if any(ran.code or bad & set(rows["verdict"]) for ran, rows in made) else 0
     from deqcli.reproduction import summary
 
     # Before hours of work: what is broken there is known now.
@@ -108,7 +111,7 @@ def command(
     with _folder(fresh) as folder:
         made = runner.run_all(presets, folder)
         same = _compare(made, kept, folder, committed)
-    skipped = any(each.outcome.status == "skipped" for each in made)
+    skipped = any(outcome.status == "skipped" for outcome, _ in made)
     return 0 if same and (skip_missing or not skipped) else 3
 
 
@@ -132,18 +135,6 @@ def _folder(fresh: Path | None) -> Iterator[Path]:
 
 
 @dataclass(frozen=True)
-class _Made:
-    """What became of a preset, and its rows of the summary."""
-
-    outcome: Outcome
-    rows: pd.DataFrame
-
-    @property
-    def verdicts(self) -> set[str]:
-        return set(self.rows["verdict"])
-
-
-@dataclass(frozen=True)
 class _Runner:
     """How presets are run; ``shown`` is the folder that the summary's commands name."""
 
@@ -152,13 +143,13 @@ class _Runner:
     force: bool
     quiet: bool
 
-    def run_all(self, presets: Sequence[Preset], folder: Path) -> list[_Made]:
+    def run_all(self, presets: Sequence[Preset], folder: Path) -> _Made:
         from deqcli.reproduction import summary
         from deqcli.reproduction.running import reproduce
 
         old = _prepare(folder, "out" if folder == self.shown else "fresh", self.force)
         known = summary.empty() if self.force else old
-        made: list[_Made] = []
+        made: _Made = []
         for number, preset in enumerate(presets, start=1):
             logger.info("[%d/%d] %s", number, len(presets), preset.name)
             outcome = reproduce(
@@ -172,19 +163,15 @@ class _Runner:
             if outcome.result is not None:
                 show(preset.study, outcome.result)
             if outcome.reason:
-                _tell(f"{preset.name}: {outcome.status}: {outcome.reason}")
-            made.append(_Made(outcome, summary.rows(outcome, known, self.jobs)))
+                options.tell(f"{preset.name}: {outcome.status}: {outcome.reason}")
+            made.append((outcome, summary.rows(outcome, known, self.jobs)))
             # After each, so that an interrupt leaves the summary of what is finished.
-            paths = summary.write(folder, [each.rows for each in made], old)
+            paths = summary.write(folder, [rows for _, rows in made], old)
         for path in paths:
             click.echo(path)
-        for each in made:
-            _print(each.rows)
+        for _, rows in made:
+            _print(rows)
         return made
-
-
-def _tell(text: str) -> None:
-    click.echo(options.with_flags(text, click.get_current_context().command), err=True)
 
 
 def _prepare(folder: Path, option: str, force: bool) -> pd.DataFrame:
@@ -216,7 +203,7 @@ def _print(rows: pd.DataFrame) -> None:
         click.echo(f"{row['preset']}{name}: {ours(row)}{paper}: {row['verdict']}", err=True)
 
 
-def _compare(made: Sequence[_Made], kept: pd.DataFrame, folder: Path, committed: Path) -> bool:
+def _compare(made: _Made, kept: pd.DataFrame, folder: Path, committed: Path) -> bool:
     """Print what differs and how much was compared; tell whether all of it is as committed."""
     import pandas as pd
 
@@ -224,27 +211,26 @@ def _compare(made: Sequence[_Made], kept: pd.DataFrame, folder: Path, committed:
 
     differences: list[object] = []
     done, left = [], []
-    for each in made:
-        preset, status = each.outcome.preset, each.outcome.status
+    for outcome, rows in made:
+        preset, status = outcome.preset, outcome.status
         table = f"{preset.stem}.csv"
         if status != "done" or not (committed / table).is_file():
             left.append(f"{preset.name} ({'no committed file' if status == 'done' else status})")
             if status != "skipped":
-                reason = each.outcome.reason or f"there is no committed file {committed / table}"
+                reason = outcome.reason or f"there is no committed file {committed / table}"
                 differences.append(f"{table}: {reason}")
             continue
         try:
             differences += check.compare(preset.study, folder / table, committed / table)
-            done.append(each)
+            done.append((preset.name, rows))
         except InputError as error:
             left.append(f"{preset.name} (broken file)")
             differences.append(error)
     if done:
-        fresh = pd.concat([each.rows for each in done], ignore_index=True)
-        names = {each.outcome.preset.name for each in done}
-        differences += check.compare_verdicts(fresh, kept, names)
+        fresh = pd.concat([rows for _, rows in done], ignore_index=True)
+        differences += check.compare_verdicts(fresh, kept, {name for name, _ in done})
     for difference in differences:
-        _tell(f"differs: {difference}")
+        options.tell(f"differs: {difference}")
     rest = f"; not compared: {', '.join(left)}" if left else ""
     click.echo(f"{len(done)} of {len(made)} tables compared{rest}", err=True)
     if done and not differences:

@@ -83,7 +83,7 @@ def show(study: Study[Any, Any], result: Result) -> int:
         return 0
     if result.status == "incomplete":
         for failure in result.failures:
-            click.echo(f"failed: {failure.key}: {failure.message}", err=True)
+            options.tell(f"failed: {failure.key}: {failure.message}")
         click.echo("the finished points are kept; the same command tries the rest again", err=True)
         return result.exit_code
     if result.status == "already done":
@@ -91,5 +91,5 @@ def show(study: Study[Any, Any], result: Result) -> int:
     for path in result.paths:
         click.echo(path)
     for line in (*study.sentences(result.findings), *result.shortcomings):
-        click.echo(line, err=True)
+        options.tell(line)
     return result.exit_code

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +17,17 @@ from typing import Any
 import numpy as np
 
 from deqcli.data import files, folder, images, registry
-from deqcli.data.dataset import Dataset
+from deqcli.data.dataset import Dataset, pick_classes
 from deqcli.data.mixture import GaussianMixture, sphere, toeplitz
 from deqcli.errors import InputError
 from deqcli.statistics import MixtureStatistics, estimate_statistics
+from deqcli.vocabulary import suggestion
 
 Streams = Callable[..., np.random.Generator]
 """From further names to the random stream that belongs to them."""
+
+#: No class of a registered data set has more samples than this, in units of an even share.
+_LARGEST_SHARE = 1.2
 Halves = tuple[Dataset, Dataset]
 """Training and test samples."""
 
@@ -197,10 +202,10 @@ class RealData(Law):
             if not Path(self.name).is_file():
                 raise InputError(f"`data` is {self.name}; there is no such file.")
         elif self.name.partition(":")[0] not in registry.names():
-            known = ", ".join(("gmm", "sphere", *registry.names()))
-            raise InputError(
-                f"`data` is {self.name!r}; choose from {known}, or give a .npz or .csv file."
-            )
+            known = ("gmm", "sphere", *registry.names(), "a .npz or .csv file")
+            raise InputError(f"`data` is {self.name!r}; {suggestion(self.name, known)}")
+        else:
+            pick_classes(registry.find(self.name)[0].classes, self.classes)
 
     def identity(self) -> dict[str, Any]:
         if not self.own_file:
@@ -218,12 +223,15 @@ class RealData(Law):
         return registry.find(self.name)[0].classes
 
     def shape(self, n: int | None) -> tuple[int, int]:
-        """See :meth:`Law.shape`; an upper bound where only some classes are taken."""
+        """See :meth:`Law.shape`; an upper bound where some classes of a data set are taken."""
         if self.own_file:
             samples, _ = files.read(Path(self.name))
-            return n or len(samples.X), int(samples.X.shape[1])
+            picked = pick_classes(samples.classes, self.classes)
+            return n or int(np.isin(samples.y, picked).sum()), int(samples.X.shape[1])
         source, split = registry.find(self.name)
-        return n or source.count(split), source.features
+        share = len(self.class_names) / len(source.classes)
+        most = min(1.0, _LARGEST_SHARE * share) * source.count(split)
+        return n or math.ceil(most), source.features
 
     def load(self, streams: Streams, n: int | None) -> Inputs:
         data, _ = images.load(self.name, n=n, rng=streams(), **self._choices)

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from deqcli.errors import InputError
 
 Array = NDArray[Any]
-Step = Callable[[Array], Array]
 
 #: A value this many times larger than after the first iteration is on its way to infinity.
 _EXPLODED = 1e6
@@ -27,8 +26,10 @@ _PATIENCE = 50
 _CAUTION = 1.5
 #: Anderson coefficients beyond this come from a system that says nothing.
 _WILD = 1e4
-#: How many iterates Anderson mixes unless told otherwise.
+#: How many iterates Anderson mixes.
 ANDERSON_MEMORY = 5
+#: Keeps Anderson's coefficients tame where the residuals are nearly dependent.
+_REGULARISATION = 1e-8
 
 
 class Status(enum.StrEnum):
@@ -144,32 +145,22 @@ def iterate(
 
 
 def anderson(
-    step: Step,
-    start: Array,
-    tolerance: float = 1e-6,
-    max_iterations: int = 500,
-    *,
-    memory: int = ANDERSON_MEMORY,
-    regularisation: float = 1e-8,
+    step: Callable[[Array], Array], start: Array, tolerance: float = 1e-6, max_iterations: int = 500
 ) -> FixedPoint:
-    r"""Iterate :math:`z \leftarrow \sum_k \alpha_k f(z_k)` over the last ``memory`` iterates.
+    r"""Iterate :math:`z \leftarrow \sum_k \alpha_k f(z_k)` over the last five iterates.
 
     Each sample has its own :math:`\alpha`, which minimises
     :math:`\|\sum_k \alpha_k (f(z_k) - z_k)\|^2 + \varepsilon\,\|\alpha\|^2` under
     :math:`\sum_k \alpha_k = 1` (Anderson 1965; Walker and Ni 2011), where :math:`\varepsilon` is
-    ``regularisation`` times the sum of the squared residuals. A sample whose system is useless
+    1e-8 times the sum of the squared residuals. A sample whose system is useless
     takes the plain step :math:`f(z)`. The answer is the last :math:`f(z)`, its residual measured.
 
     Parameters
     ----------
     step : callable
         The map f, from an array like ``start`` to a new one; rows do not mix.
-    start : ndarray of shape (n, ...)
+    start : ndarray of shape (n, d)
         The first :math:`z`; rows are samples.
-    memory : int
-        How many iterates are mixed; 1 is Picard.
-    regularisation : float
-        Positive; keeps the coefficients tame where the residuals are nearly dependent.
 
     Examples
     --------
@@ -177,29 +168,20 @@ def anderson(
     >>> result.converged, result.iterations < 10, bool(np.allclose(result.value, 100))
     (True, True, True)
     """
-    if memory < 1 or not regularisation > 0:
-        raise InputError(
-            f"`memory` is {memory} and `regularisation` {regularisation:g}; both must be positive, "
-            "such as 5 and 1e-8."
-        )
-    rows = len(start)
-    value = start
-    image = start
-    images = np.zeros((memory, rows, start[0].size if rows else 0), dtype=start.dtype)
+    value = image = start
+    images = np.zeros((ANDERSON_MEMORY, *start.shape), dtype=start.dtype)
     defects = np.zeros_like(images)
     count = 0
 
     def sweep() -> tuple[Array, Array]:
         nonlocal value, image, count
         image = step(value)
-        defect = image - value
-        slot, used = count % memory, min(count + 1, memory)
-        images[slot], defects[slot] = image.reshape(rows, -1), defect.reshape(rows, -1)
+        slot, used = count % ANDERSON_MEMORY, min(count + 1, ANDERSON_MEMORY)
+        images[slot], defects[slot] = image, image - value
         count += 1
-        weights = _anderson_weights(defects[:used], slot, regularisation)
-        mixed = np.einsum("nk,knd->nd", weights.astype(images.dtype), images[:used])
-        value = mixed.reshape(image.shape)
-        return _norms(defect), _norms(image)
+        weights = _anderson_weights(defects[:used], slot)
+        value = np.einsum("nk,knd->nd", weights.astype(images.dtype), images[:used])
+        return np.linalg.norm(defects[slot], axis=1), np.linalg.norm(image, axis=1)
 
     outcome = iterate(sweep, tolerance, max_iterations)
     return FixedPoint(**vars(outcome), value=image)
@@ -281,11 +263,6 @@ def gauss_seidel(
     return iterate(sweep, tolerance, max_iterations, predict_residual=predict_residual)
 
 
-def _norms(batch: Array) -> Array:
-    norms: Array = np.linalg.norm(batch.reshape(len(batch), -1), axis=1)
-    return norms
-
-
 def _relative(change: Array, size: Array) -> float:
     """Return the largest ratio, where a sample at zero that stays there has none."""
     ratios = np.where(change == 0, 0.0, change / size)
@@ -306,7 +283,7 @@ def _mean_contraction(changes: list[float]) -> float:
     return math.nan
 
 
-def _anderson_weights(defects: Array, latest: int, regularisation: float) -> Array:
+def _anderson_weights(defects: Array, latest: int) -> Array:
     """Return the (n, k) coefficients of the k residuals ``defects`` (k, n, d)."""
     count = len(defects)
     by_sample = defects.transpose(1, 0, 2)
@@ -314,9 +291,8 @@ def _anderson_weights(defects: Array, latest: int, regularisation: float) -> Arr
     trace = np.trace(gram, axis1=1, axis2=2)
     usable = np.isfinite(trace) & (trace > 0)
     gram = np.where(usable[:, None, None], gram / trace[:, None, None], 0.0)
-    solved = np.linalg.solve(gram + regularisation * np.eye(count), np.ones((len(gram), count, 1)))[
-        :, :, 0
-    ]
+    gram += _REGULARISATION * np.eye(count)
+    solved = np.linalg.solve(gram, np.ones((len(gram), count, 1)))[:, :, 0]
     weights = solved / solved.sum(axis=1, keepdims=True)
     plain = ~usable | ~(np.abs(weights).max(axis=1) < _WILD)
     weights[plain] = np.eye(count)[latest]

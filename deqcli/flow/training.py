@@ -21,14 +21,12 @@ from scipy.integrate import RK45
 from scipy.linalg import eigvalsh
 
 from deqcli.equivalents import operator_distance
-from deqcli.flow.linearised import Linearised, linearise
-from deqcli.flow.network import Network
+from deqcli.flow.network import ZERO, LostError, Network, Samples, State
+from deqcli.flow.promises import OK, Linearised, linearise
 from deqcli.flow.settings import DescentSettings
-from deqcli.flow.state import ZERO, LostError, Samples, State
 
 Array = NDArray[np.float64]
 
-OK = "ok"
 #: How a run ends that was not lost.
 DONE, REACHED = FINISHED = ("steps done", "loss reached")
 
@@ -89,11 +87,6 @@ class Training:
     step_size: float
     linearised: Linearised | None
 
-    @property
-    def lost(self) -> bool:
-        """Whether the run ended for another reason than its settings."""
-        return self.status not in FINISHED
-
 
 def checkpoints(steps: int) -> list[int]:
     """Return the steps at which everything is measured: dense at first, the last among them.
@@ -115,12 +108,13 @@ def train(network: Network, samples: Samples, settings: DescentSettings) -> Trai
     Examples
     --------
     >>> from deqcli.flow.network import draw_network
+    >>> from deqcli.flow.settings import LayerSettings
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((12, 4))
     >>> X /= np.linalg.norm(X, axis=1, keepdims=True)
     >>> y = np.sign(X[:, 0])
     >>> samples = Samples(X[:8], y[:8], X[8:], y[8:])
-    >>> run = train(draw_network(4, 60, rng), samples, DescentSettings(steps=20))
+    >>> run = train(draw_network(4, 60, rng, LayerSettings()), samples, DescentSettings(steps=20))
     >>> run.status, len(run.rows), run.rows[-1].train_loss < run.rows[0].train_loss
     ('steps done', 21, True)
     """
@@ -231,13 +225,11 @@ def _measure(
 
 def _measure_kernel(state: State, line: Linearised) -> dict[str, Any]:
     """Return what H(t) says; its eigenvalues cost more than a step."""
-    if state.time == 0:
-        ends = {"lambda_min": line.smallest, "lambda_max": line.largest}
-        return {**ends, "kernel_change": 0.0}
     H = state.kernel()
-    values = eigvalsh(H)
+    values = eigvalsh(H) if state.time else line.eigenvalues
+    change = operator_distance(H, line.kernel) if state.time else 0.0
     ends = {"lambda_min": float(values[0]), "lambda_max": float(values[-1])}
-    return {**ends, "kernel_change": operator_distance(H, line.kernel)}
+    return {**ends, "kernel_change": change}
 
 
 def _measure_test(state: State) -> dict[str, Any]:

@@ -101,14 +101,14 @@ def collect(results: Path) -> Contents:
     entries = []
     for name, mine in rows.items():
         preset = presets.load(name) if name in known else None
-        run = reading.recorded(results, preset.stem) if preset else None
+        record = reading.record(results, preset.stem) if preset else None
         title = preset.heading if preset else summary.text(mine[0]["figure"]) or name
         # A skipped or failed preset has rows without a hash, which say why.
         hashes = {summary.text(row["hash"]) for row in mine}
-        current = hashes <= {"" if run is None else str(run.record["hash"])}
-        stale = Number("", "", "–", _STALE if run else _ABSENT, "", "stale")
+        current = hashes <= {"" if record is None else str(record["hash"])}
+        stale = Number("", "", "–", _STALE if record else _ABSENT, "", "stale")
         numbers = tuple(_number(row, name) for row in mine) if current else (stale,)
-        if preset is None or run is None:
+        if preset is None or record is None:
             entries.append(Entry(name, title, numbers))
             continue
         caption = f"{preset.figure.about} {preset.figure.open}".strip()
@@ -123,10 +123,10 @@ def collect(results: Path) -> Contents:
                 present=True,
                 caption=caption,
                 picture=_picture(results / f"{preset.stem}.png"),
-                command=texts.command(run.record),
-                provenance=texts.provenance(run.record),
-                evidence=texts.evidence(run.findings),
-                setup=texts.recorded(run.findings, "{setup}".format_map, ""),
+                command=texts.command(record),
+                provenance=texts.provenance(record),
+                evidence=texts.evidence(record["findings"]),
+                setup=texts.recorded(record["findings"], "{setup}".format_map, ""),
             )
         )
     papers = {

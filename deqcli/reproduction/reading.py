@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,33 +16,19 @@ from deqcli.runs import files
 _KEYS = ("findings", "hash", "study")
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """A finished run as its files have it."""
-
-    record: dict[str, Any]
-    table: pd.DataFrame
-
-    @property
-    def findings(self) -> dict[str, Any]:
-        """What the study recorded."""
-        findings: dict[str, Any] = self.record["findings"]
-        return findings
-
-
-def recorded(out: Path, stem: str) -> Recorded | None:
-    """Return a finished run of a folder, or None if there is none.
+def record(out: Path, stem: str) -> dict[str, Any] | None:
+    """Return the record of a finished run of a folder, or None if there is none.
 
     Raises
     ------
     InputError
-        If one of its files is not whole.
+        If it is not whole.
     """
-    record, path = out / f"{stem}.json", out / f"{stem}.csv"
-    if not (record.is_file() and path.is_file()):
+    path = out / f"{stem}.json"
+    if not path.is_file():
         return None
-    with files.explained(record, "read"), _whole(record):
-        value = json.loads(record.read_text(encoding="utf-8"))
+    with files.explained(path, "read"), _whole(path):
+        value = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(value, dict):
             raise ValueError("no record of a run")
         lacking = [key for key in _KEYS if key not in value]
@@ -51,7 +36,7 @@ def recorded(out: Path, stem: str) -> Recorded | None:
             raise ValueError(f"there is no {lacking[0]!r} in it")
         if not isinstance(value["findings"], dict):
             raise ValueError("its findings are no mapping")
-    return Recorded(value, table(path))
+    return value
 
 
 def table(path: Path, columns: Collection[str] | None = None) -> pd.DataFrame:

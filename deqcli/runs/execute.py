@@ -7,7 +7,7 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -231,7 +231,14 @@ class _Run:
         if not finished and self.scheduler is None:
             hint = self.study.memory_hint
             memory.check(needed, f"{self.study.name} with `jobs` {jobs}", hint)
-        with store.open(force=force):
+        if not finished:
+            # Whatever is wrong with the inputs is said here: before any file is touched, and once
+            # instead of by every worker.
+            with pinned(self.study.threads):
+                prepared(self.study.name, self.settings)
+        # A finished result is only read, which works in a folder that cannot be written to.
+        whole = finished and store.whole(f".{name}" for name in self.formats)
+        with nullcontext() if whole else store.open(force=force):
             if (record := store.record()) is not None:
                 paths = self._redraw(store, record)
                 reused = len(points)
@@ -257,9 +264,6 @@ class _Run:
             "%s: %d points on %s, %d BLAS thread(s) each",
             self.study.name, len(points), where, self.study.threads,
         )  # fmt: skip
-        # Whatever is wrong with the inputs is said here once, and not by every worker.
-        with pinned(self.study.threads):
-            prepared(self.study.name, self.settings)
         outcomes = run_points(
             partial(compute_point, self.study.name, self.settings),
             points,
@@ -325,12 +329,14 @@ class _Run:
         paths = []
         for ending, text in self.study.exports(self.settings).items():
             path = store.path(ending)
-            if path.exists() and not force and path.read_text(encoding="utf-8") != text:
+            paths.append(path)
+            there = path.read_text(encoding="utf-8") if path.exists() else None
+            if there is not None and there != text and not force:
                 raise RunConflictError(
                     f"{path} exists and differs; give another `name`, or `force`."
                 )
-            files.write_text(path, text)
-            paths.append(path)
+            if there != text:
+                files.write_text(path, text)
         return tuple(paths)
 
 

@@ -101,6 +101,10 @@ class Store:
                 return
             elif self.record() is not None:
                 logger.warning("%s: changed or missing, computed again.", self.path(".csv"))
+            if self._parts.is_symlink():
+                raise RunConflictError(
+                    f"{self._parts} is a symbolic link, which is never followed; remove it."
+                )
             files.make_folder(self._parts)
             files.remove_temporaries(self._parts)
             files.write_json(self._parts / "settings.json", self.identity)
@@ -132,6 +136,10 @@ class Store:
         outputs = _outputs(record)
         tables = [name for name in outputs if name.endswith(".npz")] + [f"{self.stem}.csv"]
         return all(_matches(self.out / name, outputs.get(name)) for name in tables)
+
+    def whole(self, suffixes: Iterable[str]) -> bool:
+        """Tell whether a finished run has these files too and nothing is left to tidy up."""
+        return not self._parts.exists() and all(self.path(each).exists() for each in suffixes)
 
     def record(self) -> dict[str, Any] | None:
         """Return the provenance of the finished run, or None if there is none."""

@@ -43,7 +43,11 @@ _TRAINED, _RIGHT = Tolerance(0.01, 0.001), Tolerance(0, 0, 0.01)
 
 
 def _default_test_size(settings: AccuracySettings) -> int:
-    return max(2, settings.law().shape(None)[0] // 5) if settings.own_file else _TEST
+    if not settings.own_file:
+        return _TEST
+    law = settings.law()
+    law.check()
+    return max(2, law.shape(None)[0] // 5)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,14 +95,11 @@ class AccuracySettings(TrainingSettings, SourceSettings, DeqSettings):
 
     def check(self) -> None:
         super().check()
-        for name in ("widths", "nets"):
-            values = getattr(self, name)
-            if len(set(values)) != len(values):
-                raise InputError(f"`{name}` has a value twice; give each once.")
         if self.law(self.p).n_classes == 1:
-            raise InputError(
-                f"`data` is {self.data}; without two classes there is nothing to learn."
+            culprit = (
+                f"`classes` is {self.classes[0]}" if self.classes else f"`data` is {self.data}"
             )
+            raise InputError(f"{culprit}; without two classes there is nothing to learn.")
 
     def unused(self) -> Collection[str]:
         return {*super().unused(), *(() if self.limit else ("ridge",))}
@@ -131,7 +132,7 @@ class Accuracy(Study[AccuracySettings, Prepared]):
     """
 
     # What the papers leave open is settled so. All weights are trained, in the parametrisation of
-    # theory.md §1, with the same settings for all networks (deqcli.training.parameters). All
+    # theory.md §1, with the same settings for all networks (deqcli.training.base). All
     # points have the same samples; in one trial all networks see them in the same order and, at
     # one width, share the draws of their input and readout weights, which takes that noise out of
     # the gaps. tau0^2 is the mean squared norm of the training samples, the variance that the
@@ -170,9 +171,13 @@ class Accuracy(Study[AccuracySettings, Prepared]):
         from deqcli.training.trio import trio
 
         # Samples depend on the seed and on no trial.
-        data, test = settings.law(settings.p).load_halves(
-            self.data_streams(settings), settings.n, settings.test_size
-        )
+        try:
+            data, test = settings.law(settings.p).load_halves(
+                self.data_streams(settings), settings.n, settings.test_size
+            )
+        except InputError as error:
+            # What is the number of samples elsewhere has another name here.
+            raise type(error)(str(error).replace("`n`", "`train_size`")) from error
         check_batch(settings.batch, data.n_samples)
         tau0 = float(np.sqrt(np.mean(np.sum(data.X**2, axis=1))))
         nets = trio(settings.act, settings.sigma_a2, settings.sigma_b2, tau0, settings.match)
@@ -185,8 +190,8 @@ class Accuracy(Study[AccuracySettings, Prepared]):
         points: dict[str, tuple[Any, ...]] = {
             key: (net, 0, 0, kernel) for key, net, kernel in _limits(settings)
         }
-        for width in reversed(_widths(settings)):
-            for net in _nets(settings):
+        for width in reversed(settings.widths):
+            for net in settings.nets:
                 for trial in range(settings.trials):
                     points[_key(net, width, trial)] = (net, width, trial)
         return points
@@ -255,7 +260,7 @@ class Accuracy(Study[AccuracySettings, Prepared]):
         parts: list[pd.DataFrame] = []
         stopped: dict[str, str] = {}
         trials = range(settings.trials)
-        for net, width, trial in product(_nets(settings), _widths(settings), trials):
+        for net, width, trial in product(settings.nets, settings.widths, trials):
             key = _key(net, width, trial)
             columns = load(key)
             end = str(columns.pop("failure")) or str(columns["status"][-1])
@@ -322,20 +327,12 @@ class Accuracy(Study[AccuracySettings, Prepared]):
         )  # fmt: skip
 
 
-def _nets(settings: AccuracySettings) -> list[Net]:
-    return [net for net in Net if net in settings.nets]
-
-
-def _widths(settings: AccuracySettings) -> list[int]:
-    return sorted(settings.widths)
-
-
 def _key(net: Net, width: int, trial: int) -> str:
     return f"{net} width={width} trial={trial}"
 
 
 def _limits(settings: AccuracySettings) -> Iterator[tuple[str, Net, Kernel]]:
-    for net in _nets(settings) if settings.limit else ():
+    for net in settings.nets if settings.limit else ():
         for kernel in LIMITS:
             yield f"{net} limit {kernel}", net, kernel
 
@@ -348,11 +345,9 @@ def _limit(prepared: Prepared, net: Net, kernel: Kernel) -> Arrays:
 
     data, test, nets = prepared.data, prepared.test, prepared.nets
     matrices = nets.kernel(net, kernel, data.X), nets.kernel(net, kernel, test.X, data.X)
-    outcome = classify(matrices[0], data.y, matrices[1], test.y, prepared.settings.ridge)
-    return {
-        "train_accuracy": np.array([outcome.train_accuracy]),
-        "test_accuracy": np.array([outcome.test_accuracy]),
-    }
+    right = classify(matrices[0], data.y, matrices[1], test.y, prepared.settings.ridge)
+    names = "train_accuracy", "test_accuracy"
+    return {name: np.array([value]) for name, value in zip(names, right, strict=True)}
 
 
 def _at_largest_width(run: Finished) -> pd.DataFrame:

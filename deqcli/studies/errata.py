@@ -37,13 +37,8 @@ class ErrataSettings(SeedSettings):
     trials: int = setting(3, "Data sets at each n.", least=1)
 
     def check(self) -> None:
-        if len(set(self.n)) < 2:
-            raise InputError("`n` needs at least two different sizes for a trend.")
-
-    @property
-    def sizes(self) -> list[int]:
-        """The sample sizes, each once, in ascending order."""
-        return sorted(set(self.n))
+        if len(self.n) < 2:
+            raise InputError(f"`n` is {self.n[0]}; give at least two sizes for a trend.")
 
 
 class Errata(Study[ErrataSettings, ErrataSettings]):
@@ -72,7 +67,7 @@ class Errata(Study[ErrataSettings, ErrataSettings]):
 
         points: dict[str, tuple[Any, ...]] = {
             _key(name, n, trial): (name, n, trial)
-            for n in reversed(settings.sizes)
+            for n in reversed(settings.n)
             for name in ERRATA
             for trial in range(settings.trials)
         }
@@ -104,7 +99,7 @@ class Errata(Study[ErrataSettings, ErrataSettings]):
             {"erratum": name, "where": erratum.where, "form": form, "kernel": erratum.kernel,
              "n": n, "trial": trial, "error": float(point[form]), "norm": float(point["norm"])}
             for name, erratum in ERRATA.items()
-            for n in settings.sizes
+            for n in settings.n
             for trial in range(settings.trials)
             for point in [load(_key(name, n, trial))]
             for form in _FORMS
@@ -130,7 +125,7 @@ class Errata(Study[ErrataSettings, ErrataSettings]):
             for known in (ERRATA, CLAIMS)
             for name, entry in known.items()
         ]  # fmt: skip
-        sizes = ", ".join(map(str, settings.sizes))
+        sizes = ", ".join(map(str, settings.n))
         return Assembled(
             table,
             {

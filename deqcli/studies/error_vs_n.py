@@ -69,8 +69,8 @@ class ErrorSettings(MonteCarloSettings, SourceSettings):
             check_existence(act, self.sigma_a2, self.sigma_b2, papers_range=papers_range)
         if len({act.name for act in chosen}) != len(chosen):
             raise InputError("`act` names an activation twice; give each once.")
-        if len(set(self.n)) < 2:
-            raise InputError("`n` needs at least two different sizes for a slope.")
+        if len(self.n) < 2:
+            raise InputError(f"`n` is {self.n[0]}; give at least two sizes for a slope.")
 
     def unused(self) -> Collection[str]:
         averaged = self.estimator == Estimator.MONTE_CARLO
@@ -82,11 +82,6 @@ class ErrorSettings(MonteCarloSettings, SourceSettings):
     def dimension(self, n: int) -> int | None:
         """Return the dimension of n drawn samples; real data has its own."""
         return max(16, round(self.ratio * n)) if self.drawn else None
-
-    @property
-    def sizes(self) -> list[int]:
-        """The sample sizes, each once, in ascending order."""
-        return sorted(set(self.n))
 
 
 class ErrorVsN(Study[ErrorSettings, ErrorSettings]):
@@ -113,14 +108,16 @@ class ErrorVsN(Study[ErrorSettings, ErrorSettings]):
     memory_hint = "lower the largest `n` or `jobs`"
 
     def prepare(self, settings: ErrorSettings) -> ErrorSettings:
-        """Return the settings: every point draws samples of its own."""
+        """Return the settings: every point draws samples of its own, if there are enough."""
+        if not settings.drawn:
+            settings.law().load(self.data_streams(settings), max(settings.n))
         return settings
 
     def points(self, settings: ErrorSettings) -> dict[str, tuple[Any, ...]]:
         """Return the largest sizes first, so that the last ones to finish are short."""
         return {
             _key(n, trial): (n, trial)
-            for n in reversed(settings.sizes)
+            for n in reversed(settings.n)
             for trial in range(settings.trials)
         }
 
@@ -179,9 +176,7 @@ class ErrorVsN(Study[ErrorSettings, ErrorSettings]):
 
         settings = prepared
         points = {
-            (n, trial): load(_key(n, trial))
-            for n in settings.sizes
-            for trial in range(settings.trials)
+            (n, trial): load(_key(n, trial)) for n in settings.n for trial in range(settings.trials)
         }
         rows = [
             {

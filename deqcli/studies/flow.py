@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from deqcli.data.dataset import Dataset
-    from deqcli.flow.state import Samples
+    from deqcli.flow.network import Samples
     from deqcli.study import Arrays, Load
 
 # A distance below this, over the norm of y, is that of two sums of the same numbers.
@@ -45,8 +45,6 @@ class FlowSettings(LayerSettings, DescentSettings, SampleSettings):
 
     def check(self) -> None:
         super().check()
-        if len(set(self.widths)) != len(self.widths):
-            raise InputError("`widths` has a value twice; give different widths, such as 100,500.")
         if self.data == "sphere":
             return
         if self.data.endswith(":test"):
@@ -54,12 +52,19 @@ class FlowSettings(LayerSettings, DescentSettings, SampleSettings):
                 f"`data` is {self.data}; leave out ':test', which the test samples come from."
             )
         law = self.law(self.p)
-        if law.n_classes != 2:
-            names = ",".join(law.class_names[:2])
+        if law.n_classes == 2:
+            return
+        if self.classes:
             raise InputError(
-                f"`classes` gives {law.n_classes} class(es) of {self.data} and two are told apart; "
-                f"give {'2' if self.drawn else f'two names, such as {names}'}."
+                f"`classes` is {','.join(self.classes)} and two classes are told apart; give "
+                f"{'2' if self.drawn else 'two labels'}."
             )
+        names = ",".join(law.class_names[:2])
+        remedy = f"name two as `classes`, such as {names}" if law.n_classes > 2 else "give others"
+        raise InputError(
+            f"`data` is {self.data}, which has {law.n_classes} class(es), and two are told apart; "
+            f"{remedy}."
+        )
 
     def identity(self) -> dict[str, Any]:
         # Samples are scaled to norm 1 in any case, so that these two are one.
@@ -109,7 +114,7 @@ class Flow(Study[FlowSettings, Prepared]):
     memory_hint = "lower the largest of `widths`, `n` or `jobs`"
 
     def prepare(self, settings: FlowSettings) -> Prepared:
-        from deqcli.flow.state import Samples
+        from deqcli.flow.network import Samples
 
         law = settings.law(settings.p)
         trials = []
@@ -124,7 +129,7 @@ class Flow(Study[FlowSettings, Prepared]):
         """Return the widest first, so that the last ones to finish are short."""
         return {
             _key(width, trial): (width, trial)
-            for width in sorted(settings.widths, reverse=True)
+            for width in reversed(settings.widths)
             for trial in range(settings.trials)
         }
 
@@ -144,15 +149,8 @@ class Flow(Study[FlowSettings, Prepared]):
         from deqcli.flow.training import train
 
         settings, samples = prepared.settings, prepared.samples[trial]
-        network = draw_network(
-            samples.X.shape[1],
-            width,
-            self.stream(settings, "network", width, trial),
-            gamma0=settings.gamma0,
-            init=settings.init,
-            injection=settings.injection,
-            scaling=settings.scaling,
-        )
+        rng = self.stream(settings, "network", width, trial)
+        network = draw_network(samples.X.shape[1], width, rng, settings)
         run = train(network, samples, settings)
         line = run.linearised
         return {
@@ -175,7 +173,7 @@ class Flow(Study[FlowSettings, Prepared]):
         settings = prepared.settings
         parts: list[pd.DataFrame] = []
         ends: dict[Run, str] = {}
-        for width in sorted(settings.widths):
+        for width in settings.widths:
             for trial in range(settings.trials):
                 point = load(_key(width, trial))
                 ends[width, trial] = str(point["end"])

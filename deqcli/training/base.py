@@ -1,4 +1,16 @@
-"""What every network that is trained here can do."""
+r"""What every network that is trained here has: weights, their momentum, buffers, and a step.
+
+Every network here is in the parametrisation of theory.md §1: standard normal weights
+:math:`\theta`, each matrix multiplied by a fixed factor c where it is used. What is stored is the
+matrix that enters the products, :math:`W = c\theta`. A gradient step of rate :math:`\eta` in
+:math:`\theta` is one of rate :math:`c^2\eta` in W, momentum or not, since
+:math:`\partial L/\partial\theta = c\,\partial L/\partial W`.
+
+Because c carries all the :math:`1/\sqrt m`, the tangent kernel, which is how far a step of rate
+:math:`\eta` moves the outputs, tends to a limit of order 1 as the width m grows: one learning rate
+serves all widths. The limits of the DEQ and of explicit networks are :math:`\Theta` of theory.md §2
+and §5, the same order again: one learning rate serves all networks.
+"""
 
 from __future__ import annotations
 
@@ -9,46 +21,142 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
+from scipy.linalg.blas import daxpy, dgemm, saxpy, sgemm
 
 from deqcli.errors import InputError
 from deqcli.finite.equilibrium import Precision
-from deqcli.training.parameters import Buffers, Parameter
+from deqcli.finite.weights import draw
+from deqcli.vocabulary import Weights
 
 Array = NDArray[Any]
+
+_GEMM = {"float32": sgemm, "float64": dgemm}
+_AXPY = {"float32": saxpy, "float64": daxpy}
+
+
+class Parameter:
+    r"""A matrix :math:`W = c\theta` with standard normal :math:`\theta`, and its velocity.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Rows are neurons (or classes), columns what they read.
+    factor : float
+        c.
+    dtype : str
+        ``float32`` or ``float64``.
+
+    Attributes
+    ----------
+    weight, velocity : ndarray
+        Both C-contiguous; the velocity is that of W, in units of its gradient.
+
+    Examples
+    --------
+    >>> parameter = Parameter((2, 3), 0.5, "float64")
+    >>> parameter.accumulate(np.eye(2), np.ones((3, 2)), momentum=0.0)
+    >>> parameter.move(0.1)
+    >>> float(parameter.weight[0, 0].round(12))             # - 0.1 * 0.5**2
+    -0.025
+    """
+
+    def __init__(self, shape: tuple[int, int], factor: float, dtype: Precision) -> None:
+        self.factor = factor
+        self.weight: Array = np.zeros(shape, dtype)
+        self.velocity: Array = np.zeros(shape, dtype)
+        self._gemm, self._axpy = _GEMM[dtype], _AXPY[dtype]
+
+    def draw(self, rng: np.random.Generator) -> None:
+        """Draw the weights anew and forget the velocity."""
+        draw(Weights.GAUSSIAN, rng, self.weight, self.factor)
+        self.velocity.fill(0)
+
+    def accumulate(self, left: Array, right: Array, momentum: float) -> None:
+        r"""Set the velocity to ``momentum`` times itself plus the gradient :math:`LR^\top`.
+
+        One matrix product that adds to its result: the gradient is never a matrix of its own.
+
+        Parameters
+        ----------
+        left : ndarray of shape (rows, n), C-contiguous
+        right : ndarray of shape (columns, n)
+            C-contiguous, or the transpose of an array that is.
+        """
+        # BLAS is told of transposes, which for it are plain matrices: V^T <- mu V^T + R L^T.
+        plain = right.flags.f_contiguous
+        self._gemm(
+            1.0,
+            right if plain else right.T,
+            left.T,
+            momentum,
+            self.velocity.T,
+            trans_a=not plain,
+            overwrite_c=1,
+        )
+
+    def move(self, learning_rate: float) -> None:
+        r"""Go ``learning_rate`` against the velocity, as seen by :math:`\theta`."""
+        self._axpy(self.velocity.ravel(), self.weight.ravel(), a=-learning_rate * self.factor**2)
+
+
+class Buffers:
+    """Arrays by name that are made once and lent again and again, always C-contiguous.
+
+    Examples
+    --------
+    >>> buffers = Buffers(np.float32)
+    >>> buffers("z", 2, 8).shape, buffers("z", 2, 3).shape, buffers.nbytes
+    ((2, 8), (2, 3), 64)
+    """
+
+    def __init__(self, dtype: DTypeLike) -> None:
+        self._dtype = np.dtype(dtype)
+        self._flat: dict[str, Array] = {}
+
+    def __call__(self, name: str, rows: int, columns: int) -> Array:
+        """Return the array of that name; its content is whatever was left there."""
+        size = rows * columns
+        flat = self._flat.get(name)
+        if flat is None or flat.size < size:
+            flat = self._flat[name] = np.empty(size, self._dtype)
+        return flat[:size].reshape(rows, columns)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(flat.nbytes for flat in self._flat.values())
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What the last forward or backward pass did.
+    """How often the last pass applied the fixed-point map, and its relative residual.
 
-    Attributes
-    ----------
-    iterations : float
-        How often the fixed-point map was applied; 0 in an explicit network.
-    residual : float
-        Its relative residual; 0 in an explicit network.
-    failure : str
-        Why the pass is of no use; empty if it is.
+    Both are 0 in an explicit network.
     """
 
     iterations: float = 0.0
     residual: float = 0.0
-    failure: str = ""
 
 
 class Network(abc.ABC):
-    """A classifier whose features come from random weights.
+    r"""A classifier whose features come from random weights.
 
     Attributes
     ----------
     parameters : tuple of Parameter
         The matrix that reads the input first, the readout last.
+    features : ndarray of shape (m, b)
+        Those of the last batch, times :math:`\sqrt m`; columns are samples.
+    outputs : ndarray of shape (K, b)
+        The outputs f of the last batch.
     width, n_features, n_classes : int
     dtype : str
     """
 
     parameters: tuple[Parameter, ...]
+    features: Array
+    outputs: Array
 
     def __init__(self, width: int, n_features: int, n_classes: int, dtype: Precision) -> None:
         if min(width, n_features, n_classes) < 1:
@@ -60,14 +168,31 @@ class Network(abc.ABC):
         self.dtype: Precision = dtype
         self.buffers = Buffers(dtype)
 
+    def _readout(self) -> Parameter:
+        r"""Return a readout, divided by :math:`\sqrt m`.
+
+        With it the outputs are :math:`a^\top z` of theory.md §1, whose variance at the start is the
+        kernel's diagonal, of order 1: neither the softmax nor the errors that train the hidden
+        weights start saturated or vanishing, at any width.
+        """
+        return Parameter((self.n_classes, self.width), 1 / math.sqrt(self.width), self.dtype)
+
     def draw(self, streams: Sequence[np.random.Generator]) -> None:
         """Draw all weights, each parameter from its own stream."""
         for parameter, rng in zip(self.parameters, streams, strict=True):
             parameter.draw(rng)
 
-    @abc.abstractmethod
     def forward(self, X: Array) -> Progress:
-        """Compute the features and the outputs of a batch; rows of ``X`` are samples."""
+        """Compute the features and the outputs of a batch; rows of ``X`` are samples.
+
+        Raises
+        ------
+        ConvergenceError
+            If a fixed point is not reached, here and in :meth:`backward`.
+        """
+        progress = self._forward(X)
+        self.outputs = self.parameters[-1].weight @ self.features
+        return progress
 
     def backward(self, delta: Array, momentum: float) -> Progress:
         r"""Add the gradient of the last batch to the velocities.
@@ -80,26 +205,16 @@ class Network(abc.ABC):
             What the velocities are multiplied by first.
         """
         progress = self._backward(delta, momentum)
-        if not progress.failure:
-            self.parameters[-1].accumulate(delta, self.features, momentum)
+        self.parameters[-1].accumulate(delta, self.features, momentum)
         return progress
 
     @abc.abstractmethod
-    def _backward(self, delta: Array, momentum: float) -> Progress:
-        """Add the gradients of all hidden weights; nothing where that is not possible."""
+    def _forward(self, X: Array) -> Progress:
+        """Compute the features."""
 
-    @property
     @abc.abstractmethod
-    def features(self) -> Array:
-        r"""The features of the last batch times :math:`\sqrt m`, of shape (m, b)."""
-
-    @property
-    def outputs(self) -> Array:
-        """The outputs f of the last batch, of shape (K, b)."""
-        return self._outputs
-
-    def _read_out(self, features: Array) -> None:
-        self._outputs: Array = self.parameters[-1].weight @ features
+    def _backward(self, delta: Array, momentum: float) -> Progress:
+        """Add the gradients of all hidden weights."""
 
     def move(self, learning_rate: float) -> str:
         """Step along the velocities; say what had to be done about it besides, if anything."""
@@ -110,81 +225,13 @@ class Network(abc.ABC):
     @property
     def size(self) -> int:
         """Number of weights."""
-        return sum(parameter.size for parameter in self.parameters)
+        return sum(parameter.weight.size for parameter in self.parameters)
 
     @property
     def nbytes(self) -> int:
         """Bytes of weights, velocities and buffers, once a step has been made."""
-        return sum(parameter.nbytes for parameter in self.parameters) + self.buffers.nbytes
-
-
-class Readout(Network):
-    r"""The classifier :math:`f = Wz` on fixed features z, of which W is trained.
-
-    Its limit of infinite width is the conjugate kernel, where that of a network trained whole is
-    the tangent kernel. Features do not change, so that each sample's are computed once: an epoch is
-    then two products with W, whatever the network behind it.
-
-    Parameters
-    ----------
-    network : Network
-        Its weights drawn; shares its readout.
-
-    Examples
-    --------
-    >>> from deqcli.activations import activation
-    >>> from deqcli.training.explicit import ExplicitNetwork
-    >>> network = ExplicitNetwork([activation("tanh")], 50, 4, 3)
-    >>> network.draw([np.random.default_rng(k) for k in range(2)])
-    >>> readout, X = Readout(network), np.eye(4, dtype=np.float32)
-    >>> features = readout.compute_features(X, batch=2)
-    >>> _ = readout.forward(features), network.forward(X)
-    >>> features.shape, bool(np.allclose(readout.outputs, network.outputs, atol=1e-5))
-    ((4, 50), True)
-    """
-
-    def __init__(self, network: Network) -> None:
-        super().__init__(network.width, network.width, network.n_classes, network.dtype)
-        self.network = network
-        self.parameters = network.parameters[-1:]
-        self._solves = Progress()
-        self._count = 0
-
-    def compute_features(self, X: Array, batch: int) -> Array:
-        r"""Return the features of samples, times :math:`\sqrt m`, of shape (n, m).
-
-        Where the network fails, so does every later :meth:`forward`.
-        """
-        features = np.empty((len(X), self.width), self.dtype)
-        for start in range(0, len(X), batch):
-            part = X[start : start + batch]
-            progress = self.network.forward(part)
-            features[start : start + len(part)] = self.network.features.T
-            self._add(progress, len(part))
-        return features
-
-    def _add(self, progress: Progress, count: int) -> None:
-        before, self._count = self._count, self._count + count
-        total = self._solves.iterations * before + progress.iterations * count
-        self._solves = Progress(
-            total / self._count,
-            max(self._solves.residual, progress.residual),
-            self._solves.failure or progress.failure,
-        )
-
-    @property
-    def features(self) -> Array:
-        r"""The features of the last batch times :math:`\sqrt m`, of shape (m, b)."""
-        return self._features
-
-    def forward(self, X: Array) -> Progress:
-        """Read out what :meth:`compute_features` returned; tells of the solves behind it."""
-        self._features: Array = X.T
-        self._read_out(self._features)
-        return self._solves
-
-    def _backward(self, delta: Array, momentum: float) -> Progress:
-        return Progress()
+        weights = sum(parameter.weight.nbytes for parameter in self.parameters)
+        return 2 * weights + self.buffers.nbytes
 
 
 def cross_entropy(outputs: Array, labels: NDArray[np.int64]) -> tuple[float, int, Array]:

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deqcli.data.dataset import Dataset
-from deqcli.errors import DataError, InputError
-from deqcli.training.base import Network, Progress, Readout, cross_entropy
+from deqcli.errors import ConvergenceError, DataError, InputError
+from deqcli.training.base import Network, Progress, cross_entropy
 from deqcli.training.settings import TrainingSettings
 
 Array = NDArray[Any]
+Labels = NDArray[np.int64]
 
 #: The status of an epoch in which nothing had to be done, and what begins that of one cut short.
 DONE, STOPPED = "done", "stopped"
@@ -91,9 +92,60 @@ class _Tally:
     backward_seconds: float = 0.0
     status: str = DONE
 
+    def add(self, progress: Progress, count: int) -> None:
+        """Count a forward pass of that many samples."""
+        self.samples += count
+        self.iterations += progress.iterations * count
+        self.residual = max(self.residual, progress.residual)
 
-class _Stop(Exception):
-    """A pass that cannot be used, and why."""
+
+class Readout(Network):
+    r"""The classifier :math:`f = Wz` on fixed features z, of which W is trained.
+
+    Its limit of infinite width is the conjugate kernel, where that of a network trained whole is
+    the tangent kernel. Features do not change, so that each sample's are computed once: an epoch is
+    then two products with W, whatever the network behind it.
+
+    Parameters
+    ----------
+    network : Network
+        Its weights drawn; shares its readout.
+
+    Examples
+    --------
+    >>> from deqcli.activations import activation
+    >>> from deqcli.training.networks import ExplicitNetwork
+    >>> network = ExplicitNetwork([activation("tanh")], 50, 4, 3)
+    >>> network.draw([np.random.default_rng(k) for k in range(2)])
+    >>> readout, X = Readout(network), np.eye(4, dtype=np.float32)
+    >>> features = readout.compute_features(X, batch=2)
+    >>> _ = readout.forward(features), network.forward(X)
+    >>> features.shape, bool(np.allclose(readout.outputs, network.outputs, atol=1e-5))
+    ((4, 50), True)
+    """
+
+    def __init__(self, network: Network) -> None:
+        super().__init__(network.width, network.width, network.n_classes, network.dtype)
+        self.network = network
+        self.parameters = network.parameters[-1:]
+        self._solves = _Tally()
+
+    def compute_features(self, X: Array, batch: int) -> Array:
+        r"""Return the features of samples, times :math:`\sqrt m`, of shape (n, m)."""
+        features = np.empty((len(X), self.width), self.dtype)
+        for start in range(0, len(X), batch):
+            part = X[start : start + batch]
+            self._solves.add(self.network.forward(part), len(part))
+            features[start : start + len(part)] = self.network.features.T
+        return features
+
+    def _forward(self, X: Array) -> Progress:
+        """Take what :meth:`compute_features` returned; tell of the solves behind it."""
+        self.features = X.T
+        return Progress(self._solves.iterations / self._solves.samples, self._solves.residual)
+
+    def _backward(self, delta: Array, momentum: float) -> Progress:
+        return Progress()
 
 
 def train(
@@ -122,7 +174,7 @@ def train(
     --------
     >>> from deqcli.activations import activation
     >>> from deqcli.data.mixture import GaussianMixture
-    >>> from deqcli.training.explicit import ExplicitNetwork
+    >>> from deqcli.training.networks import ExplicitNetwork
     >>> mixture, rng = GaussianMixture.papers(50), np.random.default_rng(0)
     >>> network = ExplicitNetwork([activation("tanh")], 64, 50, 2)
     >>> network.draw([rng, rng])
@@ -137,9 +189,35 @@ def train(
             "give both the same."
         )
     check_batch(settings.batch, data.n_samples)
+    X, X_test = (np.ascontiguousarray(part.X, network.dtype) for part in (data, test))
+    history = History()
+    features_seconds = 0.0
     # What overflows is seen in the loss.
     with np.errstate(over="ignore", invalid="ignore"):
-        return _train(network, data, test, settings, rng)
+        try:
+            if settings.train == "readout":
+                started = time.perf_counter()
+                readout = Readout(network)
+                X = readout.compute_features(X, settings.batch)
+                features_seconds = time.perf_counter() - started
+                X_test = readout.compute_features(X_test, settings.batch)
+                history.nbytes = X.nbytes + X_test.nbytes + network.nbytes
+                network = readout
+            start = _evaluate(network, X, data.y, settings.batch)
+            history.add(start, _evaluate(network, X_test, test.y, settings.batch))
+        except ConvergenceError as error:
+            return History(failure=f"{STOPPED}: {error} before any training")
+        for epoch in range(1, settings.epochs + 1):
+            try:
+                tally = _run_epoch(network, X, data.y, settings, rng.permutation(len(X)))
+                if epoch == 1:
+                    tally.forward_seconds += features_seconds
+                history.add(tally, _evaluate(network, X_test, test.y, settings.batch))
+            except ConvergenceError as error:
+                history.status[-1] = f"{STOPPED}: {error} in epoch {epoch}"
+                break
+    history.nbytes = history.nbytes or network.nbytes
+    return history
 
 
 def check_batch(batch: int, n: int) -> None:
@@ -151,68 +229,17 @@ def check_batch(batch: int, n: int) -> None:
         )
 
 
-@dataclass
-class _Samples:
-    """Samples as a network reads them."""
-
-    X: Array
-    y: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, data: Dataset, network: Network) -> _Samples:
-        """Convert to the network's precision."""
-        return cls(np.ascontiguousarray(data.X, network.dtype), data.y)
-
-    def take(self, chosen: slice | NDArray[np.intp]) -> _Samples:
-        """Return some of them."""
-        return _Samples(self.X[chosen], self.y[chosen])
-
-
-def _train(
-    network: Network,
-    data: Dataset,
-    test: Dataset,
-    settings: TrainingSettings,
-    rng: np.random.Generator,
-) -> History:
-    samples, tests = _Samples.of(data, network), _Samples.of(test, network)
-    history = History()
-    features_seconds = 0.0
-    if settings.train == "readout":
-        network = readout = Readout(network)
-        started = time.perf_counter()
-        samples = _Samples(readout.compute_features(samples.X, settings.batch), samples.y)
-        features_seconds = time.perf_counter() - started
-        tests = _Samples(readout.compute_features(tests.X, settings.batch), tests.y)
-        history.nbytes = samples.X.nbytes + tests.X.nbytes + readout.network.nbytes
-    try:
-        start = _evaluate(network, samples, settings.batch)
-        history.add(start, _evaluate(network, tests, settings.batch))
-    except _Stop as stop:
-        return History(failure=f"{STOPPED}: {stop} before any training")
-    for epoch in range(1, settings.epochs + 1):
-        try:
-            tally = _run_epoch(network, samples, settings, rng.permutation(len(samples.X)))
-            if epoch == 1:
-                tally.forward_seconds += features_seconds
-            history.add(tally, _evaluate(network, tests, settings.batch))
-        except _Stop as stop:
-            history.status[-1] = f"{STOPPED}: {stop} in epoch {epoch}"
-            break
-    history.nbytes = history.nbytes or network.nbytes
-    return history
-
-
 def _run_epoch(
-    network: Network, samples: _Samples, settings: TrainingSettings, order: NDArray[np.intp]
+    network: Network, X: Array, y: Labels, settings: TrainingSettings, order: NDArray[np.intp]
 ) -> _Tally:
     tally = _Tally()
     for start in range(0, len(order), settings.batch):
-        batch = samples.take(order[start : start + settings.batch])
+        chosen = order[start : start + settings.batch]
+        batch, labels = X[chosen], y[chosen]
         started = time.perf_counter()
-        delta = _forward(network, batch, tally)
+        delta = _forward(network, batch, labels, tally)
         middle = time.perf_counter()
-        progress = _check(network.backward(delta, settings.momentum))
+        progress = network.backward(delta, settings.momentum)
         tally.residual = max(tally.residual, progress.residual)
         tally.status = network.move(settings.learning_rate) or tally.status
         tally.forward_seconds += middle - started
@@ -220,28 +247,18 @@ def _run_epoch(
     return tally
 
 
-def _evaluate(network: Network, samples: _Samples, batch: int) -> _Tally:
+def _evaluate(network: Network, X: Array, y: Labels, batch: int) -> _Tally:
     tally = _Tally()
-    for start in range(0, len(samples.X), batch):
-        _forward(network, samples.take(slice(start, start + batch)), tally)
+    for start in range(0, len(X), batch):
+        _forward(network, X[start : start + batch], y[start : start + batch], tally)
     return tally
 
 
-def _forward(network: Network, samples: _Samples, tally: _Tally) -> Array:
-    progress = _check(network.forward(samples.X))
-    loss, right, delta = cross_entropy(network.outputs, samples.y)
+def _forward(network: Network, X: Array, y: Labels, tally: _Tally) -> Array:
+    tally.add(network.forward(X), len(X))
+    loss, right, delta = cross_entropy(network.outputs, y)
     if not math.isfinite(loss):
-        raise _Stop("loss not finite")
-    count = len(samples.X)
-    tally.samples += count
-    tally.loss += loss * count
+        raise ConvergenceError("loss not finite")
+    tally.loss += loss * len(X)
     tally.right += right
-    tally.iterations += progress.iterations * count
-    tally.residual = max(tally.residual, progress.residual)
     return delta
-
-
-def _check(progress: Progress) -> Progress:
-    if progress.failure:
-        raise _Stop(progress.failure)
-    return progress

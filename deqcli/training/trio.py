@@ -12,8 +12,7 @@ from deqcli.errors import InputError, silence_range_warning
 from deqcli.kernels.exact import explicit_kernels, implicit_kernels
 from deqcli.matching import Match, match, plain_network
 from deqcli.training.base import Network
-from deqcli.training.equilibrium import EquilibriumNetwork
-from deqcli.training.explicit import ExplicitNetwork
+from deqcli.training.networks import EquilibriumNetwork, ExplicitNetwork
 from deqcli.vocabulary import Kernel, Net, Solver
 
 Array = NDArray[Any]

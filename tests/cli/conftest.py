@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,24 +18,33 @@ from deqcli.cli import run
 ROOT = Path(__file__).parents[2]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Outcome:
+    """What a command left on the terminal."""
+
     code: int
     out: str
     err: str
 
 
+def call(*arguments: str) -> Outcome:
+    """Call ``deqcli ARGS`` in process."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run(arguments)
+    return Outcome(code, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(scope="session")
+def deqcli_here() -> Callable[..., Outcome]:
+    """Call ``deqcli ARGS`` wherever the test is."""
+    return call
+
+
 @pytest.fixture
-def deqcli(tmp_path, monkeypatch, capsys):
+def deqcli(tmp_path, monkeypatch):
     """Call ``deqcli ARGS`` in an empty folder; returns exit code, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["deqcli", *arguments])
-        code = run(arguments)
-        captured = capsys.readouterr()
-        return Outcome(code, captured.out, captured.err)
-
     return call
 
 
@@ -58,7 +70,3 @@ def process(tmp_path):
         if child.poll() is None:
             child.kill()
         child.communicate()
-
-
-#: A spectrum that takes a second or two.
-SMALL = ("--n", "60", "--p", "80", "--realizations", "45", "--width", "50")

@@ -9,29 +9,37 @@ import pandas as pd
 import pytest
 
 import deqcli as library
+from deqcli.runs.files import read_csv
+from deqcli.study import get
 
 SMALL = ("--n", "120", "--p", "150", "-j", "1")
 
 
-def results(name: str) -> dict:
-    return json.loads(Path(f"results/{name}.json").read_text())["results"]
+def findings(name: str) -> dict:
+    return json.loads(Path(f"results/{name}.json").read_text())["findings"]
 
 
 def test_relu_gets_two_layers_and_says_why(deqcli):
     done = deqcli("match", "--act", "relu", "--sigma-a2", "0.2", *SMALL, "--name", "m")
     assert done.code == 0
     assert "one hidden layer cannot match" in done.err
-    found = results("m")
-    assert found["match"]["family"] == "lrelu"
-    assert found["match"]["layers"] == 2
-    assert max(abs(r) for r in found["match"]["residuals"].values()) < 1e-10
-    assert found["matched_distance"] < 1e-3 * found["plain_distance"]
+    recorded = findings("m")
+    assert recorded["match"]["family"] == "lrelu"
+    assert recorded["match"]["layers"] == 2
+    assert max(abs(r) for r in recorded["match"]["residuals"].values()) < 1e-10
+    assert recorded["matched_distance"] < 1e-3 * recorded["plain_distance"]
     table = pd.read_csv("results/m.csv")
     spectra = table[table["kind"] == "eigenvalue"]
     assert (spectra.groupby("source").size() == 120).all()
     assert set(spectra["source"]) == {"deq", "matched", "plain"}
     scalars = table[(table["kind"] == "scalar") & (table["source"] == "matched")]
     assert {"alpha1", "alpha2", "alpha3", "gamma2", "diagonal_slope"} <= set(scalars["name"])
+    # The figure has people's names of activations.
+    legend = get("match").draw(read_csv(Path("results/m.csv"))).axes[0].get_legend()
+    labels = " ".join(text.get_text() for text in legend.get_texts())
+    assert "ReLU" in labels
+    assert "Leaky ReLU" in labels
+    assert "maxlin" not in labels
 
 
 def test_infeasible_request_is_an_answer(deqcli):
@@ -39,8 +47,10 @@ def test_infeasible_request_is_an_answer(deqcli):
     assert done.code == 3
     assert "would do" in done.err
     assert "relative residual" in done.err
-    assert Path("results/no.csv").exists()
-    assert results("no")["feasible"] is False
+    assert done.out.split() == ["results/no.csv", "results/no.png", "results/no.json"]
+    assert findings("no")["feasible"] is False
+    # Asked again, it is the same answer.
+    assert deqcli("match", "--act", "relu", "--family", "htanh", *SMALL, "--name", "no").code == 3
 
 
 @pytest.mark.parametrize("act", ["tanh", "arctan"])
@@ -62,7 +72,7 @@ def test_sphere_gives_the_papers_coefficients(deqcli):
             *("--n", "60", "--p", "1200", "--kernel", kernel, "--name", kernel),
         )
         assert done.code == 0
-        name = results(kernel)["match"]["activations"][0]["name"]
+        name = findings(kernel)["match"]["activations"][0]["name"]
         values = [float(part.partition("=")[2]) for part in name.partition(":")[2].split(",")]
         np.testing.assert_allclose(values, numbers, atol=6e-6)
 
@@ -83,6 +93,7 @@ def test_exported_network_has_the_library_activations(deqcli):
     done = deqcli("match", "--act", "relu", "--sigma-a2", "0.2", "--tau0", "1", "--export", "numpy",
                   "--name", "x")  # fmt: skip
     assert done.code == 0
+    assert done.out.split()[-1] == "results/x-numpy.py"
     module = runpy.run_path("results/x-numpy.py")
     x = np.linspace(-3, 3, 41)
     twin = library.match("relu", 0.2, tau0=1.0)
@@ -94,22 +105,24 @@ def test_export_is_not_overwritten_silently(deqcli):
     arguments = ("match", "--act", "tanh", "--sigma-a2", "0.1", "--tau0", "1", "--export", "numpy")
     assert deqcli(*arguments, "--name", "x").code == 0
     Path("results/x-numpy.py").write_text("mine\n")
-    assert deqcli(*arguments, "--name", "x").code == 2
+    refused = deqcli(*arguments, "--name", "x")
+    assert refused.code == 2
+    assert "x-numpy.py exists and differs; give another --name, or --force." in refused.err
     assert Path("results/x-numpy.py").read_text() == "mine\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--data", "sphere", "--family", "htanh"), "quadratic layer"),
-        (("--data", "sphere", "--tau0", "1"), "does not matter on the sphere"),
-        (("--family", "sinus"), "--family"),
-        (("--layers", "3"), "--layers"),
-        (("--tau0", "-1"), "tau0 must be a positive number"),
+        (("--data", "sphere", "--family", "htanh"), "--family is htanh; on the sphere the twin is"),
+        (("--data", "sphere", "--layers", "2"), "--layers is 2; on the sphere one layer is enough"),
+        (("--data", "sphere", "--tau0", "1"), "--tau0 does not matter on the sphere"),
+        (("--layers", "3"), "--layers is '3'; choose from 1, 2, auto"),
         (("--act", "cubic"), "no finite Lipschitz constant"),
     ],
 )
-def test_bad_input(deqcli, arguments, words):
+def test_bad_input(deqcli, tmp_path, arguments, words):
     refused = deqcli("match", *arguments)
     assert refused.code == 2
     assert words in refused.err
+    assert list(tmp_path.iterdir()) == []

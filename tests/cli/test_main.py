@@ -7,13 +7,26 @@ import sys
 
 import pytest
 
-from deqcli import __version__
-from deqcli.cli import COMMANDS
+from deqcli import __version__, study
+from deqcli.cli import OTHERS, command_names
 
 HEAVY = ("numpy", "scipy", "pandas", "matplotlib", "joblib", "pooch", "tqdm", "threadpoolctl")
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("--cite",), ("-h",)])
+#: Groups and their own commands.
+NESTED = [("data", name) for name in ("list", "fetch", "verify", "path", "features")]
+NESTED += [("bench", name) for name in ("kernel", "monte-carlo", "match", "training")]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(("--help",), ("--version",), ("--cite",), ("-h",), ("list", "kernels")),
+        *((name, "--help") for name in command_names()),
+        *((*words, "--help") for words in NESTED),
+    ],
+    ids=" ".join,
+)
 def test_help_and_version_import_nothing_heavy(arguments):
     # A clock would prove nothing on a busy machine; what is imported decides the start-up time.
     code = (
@@ -25,19 +38,18 @@ def test_help_and_version_import_nothing_heavy(arguments):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout
+    if "--help" in arguments:
+        assert "Usage: deqcli" in done.stdout
+        assert "`" not in done.stdout
 
 
-@pytest.mark.parametrize("name", list(COMMANDS))
-def test_every_command_has_help_without_heavy_imports(name):
-    code = (
-        "import sys\nfrom deqcli.cli import run\n"
-        f"code = run([{name!r}, '--help'])\n"
-        f"heavy = [name for name in {HEAVY!r} if name in sys.modules]\n"
-        "assert not heavy, heavy\nsys.exit(code)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "Usage: deqcli" in done.stdout
+def test_commands_are_the_studies_and_the_others(deqcli):
+    assert set(command_names()) == {*study.names(), *OTHERS}
+    shown = deqcli("--help").out
+    for name in command_names():
+        assert f"\n  {name} " in shown
+    for name in study.names():
+        assert study.summary(name) in shown
 
 
 def test_version(deqcli):
@@ -58,10 +70,10 @@ def test_unknown_command_suggests(deqcli):
 
 
 def test_listing_agrees_with_the_registry(deqcli):
-    from deqcli.presets import names
-
     from deqcli.activations import REGISTRY
-    from deqcli.cli.listing import ACTIVATIONS
+    from deqcli.data import registry
+    from deqcli.reproduction.presets import names
+    from deqcli.vocabulary import ACTIVATIONS
 
     assert sorted(ACTIVATIONS) == sorted(REGISTRY)
     shown = deqcli("list", "activations").out
@@ -69,6 +81,7 @@ def test_listing_agrees_with_the_registry(deqcli):
     assert deqcli("list", "kernels").out.split() == [
         "ck", "preactivation-ck", "ntk", "preactivation-ntk",
     ]  # fmt: skip
+    assert deqcli("list", "datasets").out.split() == ["gmm", "sphere", *registry.names()]
     presets = deqcli("list", "presets").out.splitlines()
     assert [line.split()[0] for line in presets] == list(names())
 
@@ -95,16 +108,35 @@ def test_info_names_versions_and_no_person(deqcli, monkeypatch):
 
 
 def test_unexpected_failure_is_exit_1(deqcli, monkeypatch):
-    import deqcli.studies.spectrum as study
+    def broken(*_: object) -> None:
+        raise RuntimeError("boom in `n`")
 
-    def broken(**_: object) -> None:
-        raise RuntimeError("boom")
-
-    monkeypatch.setattr(study, "resolve", broken)
+    monkeypatch.setattr(type(study.get("spectrum")), "prepare", broken)
     failed = deqcli("spectrum")
     assert failed.code == 1
-    assert "boom" in failed.err
+    assert failed.out == ""
+    assert "error: RuntimeError: boom in n (deqcli -v shows where; please report it)" in failed.err
     assert "Traceback" not in failed.err
+    assert "Traceback" in deqcli("-v", "spectrum").err
+
+
+def test_out_of_memory_is_a_sentence(deqcli, monkeypatch):
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(type(study.get("spectrum")), "prepare", full)
+    failed = deqcli("spectrum")
+    assert failed.code == 1
+    assert failed.err.splitlines()[-1] == "error: out of memory; lower --n or --jobs."
+
+
+def test_quiet_says_neither_progress_nor_notes(deqcli):
+    words = ("spectrum", "--n", "60", "--p", "80", "--estimator", "exact", "--name", "q", "-j", "1")
+    done = deqcli("-q", *words)
+    assert done.code == 0
+    assert len(done.out.splitlines()) == 3
+    assert "process" not in done.err
+    assert "already done" not in deqcli("-q", *words).err
 
 
 def test_bench_kernel_prints_ratios(deqcli):

@@ -25,7 +25,7 @@ def spectrum_table(isolated: int = 2, scale: float = 1.0) -> pd.DataFrame:
                     "eigenvalue": values,
                     "isolated": np.arange(values.size) < isolated,
                     "distance": 0.125 * k,
-                    "kernel": "preactivation_ck",
+                    "kernel": "preactivation-ck",
                     "act": "tanh",
                     "sigma_a2": 0.1,
                     "data": "gmm",
@@ -112,3 +112,12 @@ def test_error_lines_are_the_means_and_the_guide_has_slope_minus_half():
     x, y = np.log(guide.get_xdata()), np.log(guide.get_ydata())
     np.testing.assert_allclose(np.diff(y) / np.diff(x), -0.5)
     assert guide.get_ydata().max() < relu.get_ydata().max()
+
+
+@pytest.mark.parametrize("name", ["lrelu:slope=0.1", "maxlin:a=1.2,b=0.3"])
+def test_figures_have_peoples_names_of_activations(name):
+    title = spectrum.draw(spectrum_table().assign(act=name)).legends[0].get_title().get_text()
+    labels = [line.get_label() for line in error_vs_n.draw(errors().assign(act=name)).axes[0].lines]
+    for text in (title, labels[0]):
+        assert "Leaky ReLU" in text
+        assert name.partition(":")[0] not in text

@@ -28,7 +28,9 @@ from deqcli.shared_settings import SeedSettings
 from deqcli.study import Assembled, Study
 
 FOLDER = str(Path(__file__).parent / "toy_studies")
-deqcli.studies.__path__.append(FOLDER)
+# Not as the program itself, nor under the name that pytest gives it when it looks for doctests.
+if __name__ == "toy_study":
+    deqcli.studies.__path__.append(FOLDER)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,5 +122,4 @@ if __name__ == "__main__":
     # Run as a program this file is __main__; workers look for its classes by the module's name.
     import toy_study
 
-    deqcli.studies.__path__.remove(FOLDER)
     sys.exit(toy_study.main())

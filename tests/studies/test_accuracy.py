@@ -1,62 +1,53 @@
+"""The study of accuracy: its samples, its table, its gaps."""
+
 import io
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-from deqcli.runs.task import execute
 
+import deqcli
+from deqcli import study
 from deqcli.errors import ExistenceError, InputError
-from deqcli.runs import files
-from deqcli.studies import accuracy, inputs
-from deqcli.training import Settings
-from deqcli.training.trio import trio
+from deqcli.runs.execute import run
+from deqcli.studies.accuracy import COLUMNS, STUDY, TIMES, AccuracySettings
+from deqcli.training import loop
+from deqcli.training import trio as trio_module
+from deqcli.vocabulary import Net
+
+SMALL = {
+    "data": "gmm", "p": 60, "classes": "3", "train_size": 200, "test_size": 90, "widths": (16, 32),
+    "trials": 2, "epochs": 2, "batch": 50, "limit": True,
+}  # fmt: skip
 
 
-def make_spec(**changes):
-    own = {"data": "gmm", "n": 200, "p": 60, "classes": "3", "mean_norm": 8.0,
-           "covariance": "papers", "select": "random", "preprocess": "centred"}  # fmt: skip
-    own |= {key: changes.pop(key) for key in list(changes) if key in own}
-    settings = {
-        "act": "relu", "sigma_a2": 0.2, "sigma_b2": None, "widths": (16, 32),
-        "nets": ("deq", "matched", "plain"), "matched": "ck",
-        "settings": Settings(epochs=2, batch=50), "train_size": own["n"], "test_size": 90,
-        "trials": 2, "solver": "gauss-seidel", "tolerance": 1e-3, "limit": True, "ridge": 1e-3,
-        "seed": 0,
-    }  # fmt: skip
-    return accuracy.resolve(**settings | changes, data=inputs.resolve(**own))
+def make(**changes):
+    return AccuracySettings(**SMALL | changes)
 
 
-def run(out, spec=None, **options):
-    spec = make_spec() if spec is None else spec
-    return execute(accuracy.task(spec), out=out, name="a", **options)
-
-
-def without_times(path):
-    """Return the text of a table with its measured times taken out."""
-    table = files.read_csv(path)
-    assert set(accuracy.TIMES) <= set(table.columns)
-    return table.drop(columns=list(accuracy.TIMES)).to_csv()
+@pytest.fixture(autouse=True)
+def forget_prepared():
+    """Let no test see networks that another one has changed."""
+    study.prepared.cache_clear()
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    out = tmp_path_factory.mktemp("whole")
-    assert run(out).status == "done"
-    return out
+    return run(make(), out=tmp_path_factory.mktemp("whole"), name="a", jobs=1)
 
 
 def test_schema(whole):
-    table = files.read_csv(whole / "a.csv")
-    assert tuple(table.columns) == accuracy.COLUMNS
+    table = whole.table
+    assert tuple(table.columns) == COLUMNS
     assert set(table["dataset"]) == {"gmm"}
-    trained = table[table["net"].isin(["deq", "matched", "plain"])]
-    keys = trained[["net", "width", "seed", "epoch"]]
+    trained = table[table["net"].isin(list(Net))]
+    keys = trained[["net", "width", "trial", "epoch"]]
     assert len(keys) == 3 * 2 * 2 * 3  # nets, widths, trials, epochs 0, 1, 2
     assert not keys.duplicated().any()
     assert not trained.isna().any().any()
     assert set(trained["status"]) == {"done"}
-    assert (trained.loc[trained["epoch"] > 0, list(accuracy.TIMES)] > 0).all().all()
+    assert (trained.loc[trained["epoch"] > 0, list(TIMES)] > 0).all().all()
     assert trained["test_accuracy"].between(0, 1).all()
     deq = trained[trained["net"] == "deq"]
     assert (deq["iterations"] > 1).all()
@@ -67,13 +58,12 @@ def test_schema(whole):
 
 
 def test_limits(whole):
-    text = (whole / "a.csv").read_text()
+    text = whole.paths[0].read_text()
     table = pd.read_csv(io.StringIO(text))
     limits = table[table["width"] == 0]
-    names = {
-        f"{net}-{kernel}-limit" for net in ("deq", "matched", "plain") for kernel in ("ck", "ntk")
+    assert set(limits["net"]) == {
+        f"{net}-{kernel}-limit" for net in Net for kernel in ("ck", "ntk")
     }
-    assert set(limits["net"]) == names
     assert limits["test_accuracy"].gt(0.9).all()
     assert limits[["train_loss", "parameters", "forward_seconds"]].isna().all().all()
     # A number of weights is written as a whole number, limits or not.
@@ -81,72 +71,53 @@ def test_limits(whole):
     assert ".0,done" not in text
 
 
-def test_record(whole):
-    import json
-
-    results = json.loads((whole / "a.json").read_text())["results"]
-    assert results["stopped"] == {}
-    assert {(gap["net"], gap["width"]) for gap in results["gaps"]} == {
+def test_findings(whole):
+    findings = whole.findings
+    assert findings["stopped"] == {}
+    assert {(gap["net"], gap["width"]) for gap in findings["gaps"]} == {
         (net, width) for net in ("matched", "plain") for width in (16, 32)
     }
-    assert results["twin"]["feasible"]
-    assert len(results["plain"]) == results["twin"]["layers"] == 2
+    assert findings["twin"]["feasible"]
+    assert len(findings["plain"]) == findings["twin"]["layers"] == 2
+    # The numbers beside the papers, from the table by another route.
+    last = whole.table.query("width == 32 and epoch == 2").set_index(["net", "trial"])
+    right = 100 * last["test_accuracy"]
+    gaps = {net: (right["deq"] - right[net]).mean() for net in ("matched", "plain")}
+    expected = {
+        "accuracy": right["deq"].mean(),
+        **gaps,
+        "advantage": abs(gaps["plain"]) - abs(gaps["matched"]),
+    }
+    measured = {q.key: q.measure(whole).value for q in STUDY.quantities(whole.settings)}
+    assert measured == pytest.approx(expected)
 
 
-def test_jobs_change_nothing_but_times(whole, tmp_path):
-    run(tmp_path, jobs=2)
-    assert without_times(tmp_path / "a.csv") == without_times(whole / "a.csv")
-
-
-def test_interrupted_and_resumed(whole, tmp_path, monkeypatch):
-    """Die in the middle, go on: finished points are not trained again, and nothing differs."""
-    calls = []
-    genuine = accuracy.train
-
-    def mortal(*arguments):
-        calls.append(1)
-        if len(calls) == 5:
-            raise KeyboardInterrupt
-        return genuine(*arguments)
-
-    monkeypatch.setattr(accuracy, "train", mortal)
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path)
-    stored = list(tmp_path.glob("a.parts/*width*.npz"))
-    assert len(stored) == 4
-    monkeypatch.setattr(accuracy, "train", genuine)
-    result = run(tmp_path)
-    assert (result.status, result.reused) == ("done", 4 + 6)
-    assert without_times(tmp_path / "a.csv") == without_times(whole / "a.csv")
-
-
-def test_a_stopped_training_is_a_row_with_a_status(tmp_path):
-    spec = make_spec(limit=False, widths=(16,), trials=1, nets=("matched",), act="softplus",
-                     settings=Settings(epochs=3, batch=50, learning_rate=1e5))  # fmt: skip
-    assert run(tmp_path, spec).status == "done"
-    table = files.read_csv(tmp_path / "a.csv")
-    assert table["status"].iloc[-1].startswith("stopped: loss not finite")
-    assert not table.isna().any().any()
+def test_a_stopped_training_is_a_row_with_a_status():
+    result = deqcli.run(make(limit=False, widths=16, trials=1, nets="matched", act="softplus",
+                             epochs=3, learning_rate=1e5), jobs=1)  # fmt: skip
+    assert (result.status, result.exit_code) == ("done", 3)
+    assert result.table["status"].iloc[-1].startswith("stopped: loss not finite")
+    assert not result.table.isna().any().any()
 
 
 def test_pairs_share_what_they_should(monkeypatch):
     """One trial: the same input and readout draws and order for all; inner ones are their own."""
-    spec = make_spec(limit=False)
+    prepared = STUDY.prepare(make())
     seen = {}
-    for net in ("deq", "matched", "plain"):
+    for net in Net:
 
         def look(network, data, test, settings, rng, net=net):
             B, A, W = (p.weight / p.factor for p in network.parameters)
             seen[net] = B, A, W, rng.random(), data.X
             raise StopIteration
 
-        monkeypatch.setattr(accuracy, "train", look)
+        monkeypatch.setattr(loop, "train", look)
         with pytest.raises(StopIteration):
-            accuracy.run_point(spec, net, 16, 1, "", None)
-    for net in ("matched", "plain"):
+            STUDY.compute(prepared, net, 16, 1)
+    for net in (Net.MATCHED, Net.PLAIN):
         for index in (0, 2, 3, 4):
-            np.testing.assert_allclose(seen[net][index], seen["deq"][index], rtol=1e-5, atol=1e-6)
-        assert not np.allclose(seen[net][1], seen["deq"][1])
+            np.testing.assert_allclose(seen[net][index], seen[Net.DEQ][index], rtol=1e-5, atol=1e-6)
+        assert not np.allclose(seen[net][1], seen[Net.DEQ][1])
 
 
 def test_ones_own_file(tmp_path):
@@ -154,54 +125,62 @@ def test_ones_own_file(tmp_path):
     y = np.arange(120) % 2
     path = tmp_path / "mine.npz"
     np.savez(path, X=rng.standard_normal((120, 10)) + 4 * y[:, None], y=y)
-    spec = make_spec(data=str(path), n=None, p=None, classes=None, train_size=0, test_size=40,
-                     widths=(16,), trials=1, limit=False)  # fmt: skip
-    run(tmp_path, spec)
-    table = files.read_csv(tmp_path / "a.csv")
+    settings = make(data=str(path), p=None, classes=None, train_size=None, test_size=None,
+                    widths=16, trials=1, limit=False)  # fmt: skip
+    # A fifth is held out, the rest is for training.
+    assert (settings.train_size, settings.test_size) == (0, 24)
+    assert STUDY.prepare(settings).data.n_samples == 96
+    table = run(settings, jobs=1).table
     assert table.groupby("net")["test_accuracy"].last().gt(0.9).all()
 
 
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [
-        ({"nets": ("deq", "deep")}, InputError, "--nets has 'deep'"),
-        ({"widths": (8, 8)}, InputError, "--widths"),
-        ({"widths": (0,)}, InputError, "--widths"),
-        ({"widths": ()}, InputError, "--widths"),
-        ({"tolerance": 1e-9}, InputError, "--tol"),
-        ({"matched": "both"}, InputError, "`match`"),
-        ({"sigma_a2": 1.5}, ExistenceError, "sigma_a2"),
+        (
+            {"nets": ("deq", "deep")},
+            InputError,
+            "`nets` is 'deep'; choose from deq, matched, plain",
+        ),
+        ({"nets": "deq,deq"}, InputError, "`nets` has deq twice"),
+        ({"widths": (8, 8)}, InputError, "`widths` has 8 twice; give each value once"),
+        ({"widths": (0,)}, InputError, "`widths` is 0; give a whole number at least 1"),
+        ({"widths": ()}, InputError, "`widths` is empty; give at least one value"),
+        ({"tolerance": 1e-9}, InputError, "`tolerance` is 1e-09"),
+        ({"match": "both"}, InputError, "`match` is 'both'; choose from ck"),
+        ({"sigma_a2": 1.5}, ExistenceError, "`sigma_a2` is 1.5, too large for 'relu'"),
         ({"act": "quadratic"}, ExistenceError, "Lipschitz"),
-        ({"data": "sphere", "classes": None}, InputError, "two classes"),
-        ({"classes": "1"}, InputError, "two classes"),
+        ({"data": "sphere", "classes": None}, InputError, "`data` is sphere; without two classes"),
+        ({"classes": "1"}, InputError, "`classes` is 1; without two classes"),
     ],
 )
-def test_bad_specs(changes, error, words):
+def test_bad_settings(changes, error, words):
     with pytest.raises(error, match=words):
-        make_spec(**changes)
+        make(**changes)
 
 
 def test_refused_before_any_point_runs():
-    with pytest.raises(InputError, match="`batch` is 500"):
-        accuracy.task(make_spec(settings=Settings(batch=500)))
+    with pytest.raises(InputError, match="`batch` is 500, more than the 200 training samples"):
+        run(make(batch=500), jobs=1)
 
 
 def test_no_twin(monkeypatch):
     def without_twin(*arguments):
-        found = trio(*arguments)
-        return replace(found, twin=replace(found.twin, feasible=False, reason="too odd."))
+        nets = trio(*arguments)
+        return replace(nets, twin=replace(nets.twin, feasible=False, reason="too odd."))
 
-    monkeypatch.setattr(accuracy, "trio", without_twin)
+    trio = trio_module.trio
+    monkeypatch.setattr(trio_module, "trio", without_twin)
     with pytest.raises(InputError, match=r"no explicit network matches \(too odd\); leave matched"):
-        accuracy.task(make_spec())
-    accuracy.task(make_spec(nets=("deq", "plain")))
+        STUDY.prepare(make())
+    STUDY.prepare(make(nets=("deq", "plain")))
 
 
 @pytest.mark.slow
-def test_mnist(real_data, monkeypatch):
+def test_mnist(real_data):
     """On real images the networks learn, at their defaults."""
-    monkeypatch.setenv("DEQCLI_DATA_DIR", str(real_data))
-    spec = make_spec(data="mnist", n=1000, p=None, classes=None, test_size=500, limit=False,
-                     settings=Settings(epochs=5, batch=50))  # fmt: skip
-    for net in ("deq", "matched", "plain"):
-        assert accuracy.run_point(spec, net, 128, 0, "", None)["test_accuracy"][-1] > 0.85
+    settings = make(data="mnist", data_dir=str(real_data), p=None, classes=None, train_size=1000,
+                    test_size=500, epochs=5, limit=False)  # fmt: skip
+    prepared = STUDY.prepare(settings)
+    for net in Net:
+        assert STUDY.compute(prepared, net, 128, 0)["test_accuracy"][-1] > 0.85

@@ -7,9 +7,8 @@ from deqcli.activations import activation
 from deqcli.data.dataset import Dataset
 from deqcli.data.mixture import GaussianMixture
 from deqcli.errors import DataError, InputError
-from deqcli.training.equilibrium import EquilibriumNetwork
-from deqcli.training.explicit import ExplicitNetwork
 from deqcli.training.loop import train
+from deqcli.training.networks import EquilibriumNetwork, ExplicitNetwork
 from deqcli.training.settings import TrainingSettings
 from deqcli.training.trio import trio
 from deqcli.vocabulary import Net

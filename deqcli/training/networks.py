@@ -1,4 +1,4 @@
-"""The deep equilibrium model and its training step by implicit differentiation."""
+"""The deep equilibrium model, explicit networks of any depth, and their training steps."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deqcli.activations import Activation
-from deqcli.finite.equilibrium import Equilibrium, Precision
+from deqcli.errors import ConvergenceError, InputError
+from deqcli.finite.equilibrium import Elementwise, Equilibrium, Precision
 from deqcli.finite.fixed_point import ANDERSON_MEMORY, Outcome
 from deqcli.finite.norm import Guard
 from deqcli.gaussian import check_existence
-from deqcli.training.base import Network, Progress
-from deqcli.training.parameters import Parameter, readout_factor
+from deqcli.training.base import Network, Parameter, Progress
 from deqcli.vocabulary import Solver
 
 Array = NDArray[Any]
@@ -61,8 +61,8 @@ class EquilibriumNetwork(Network):
     >>> network = EquilibriumNetwork(activation("tanh"), 0.1, 0.9, 50, 4, 3)
     >>> network.draw([np.random.default_rng(k) for k in range(3)])
     >>> progress = network.forward(np.eye(4, dtype=np.float32))
-    >>> progress.failure, progress.residual < 1e-3, network.outputs.shape
-    ('', True, (3, 4))
+    >>> progress.residual < 1e-3, network.outputs.shape
+    (True, (3, 4))
     """
 
     def __init__(
@@ -86,8 +86,7 @@ class EquilibriumNetwork(Network):
         self.layer = Equilibrium(act, width, chosen, tolerance, max_iterations, dtype)
         self.inputs = Parameter((width, n_features), math.sqrt(sigma_b2), dtype)
         self.hidden = Parameter((width, width), math.sqrt(sigma_a2 / width), dtype)
-        self.readout = Parameter((n_classes, width), readout_factor(width), dtype)
-        self.parameters = (self.inputs, self.hidden, self.readout)
+        self.parameters = (self.inputs, self.hidden, self._readout())
         self._steps = 0
         self._largest_batch = 0
         self._guard: Guard | None = None
@@ -98,35 +97,28 @@ class EquilibriumNetwork(Network):
         self._steps = 0
         self._guard = Guard(self.hidden.weight, self.act.lipschitz)
 
-    @property
-    def features(self) -> Array:
-        r"""The equilibrium times :math:`\sqrt m`, of shape (m, b)."""
-        return self._value
-
-    def forward(self, X: Array) -> Progress:
-        """See :meth:`Network.forward`."""
+    def _forward(self, X: Array) -> Progress:
         self._X = X
         self._largest_batch = max(self._largest_batch, len(X))
         shape = self.width, len(X)
         bias = self.buffers("bias", *shape)
         self._preactivation: Array = self.buffers("preactivation", *shape)
-        self._value: Array = self.buffers("value", *shape)
+        self.features = self.buffers("value", *shape)
         np.matmul(self.inputs.weight, X.T, out=bias)
-        outcome = self.layer.forward(self.hidden.weight, bias, self._value, self._preactivation)
-        self._read_out(self._value)
+        outcome = self.layer.forward(self.hidden.weight, bias, self.features, self._preactivation)
         return _progress("forward", outcome)
 
     def _backward(self, delta: Array, momentum: float) -> Progress:
         shape = self.width, delta.shape[1]
         # The bias of the forward pass is no longer needed.
         source = self.buffers("bias", *shape)
-        np.matmul(self.readout.weight.T, delta, out=source)
+        np.matmul(self.parameters[-1].weight.T, delta, out=source)
         adjoint = self.buffers("adjoint", *shape)
         outcome = self.layer.adjoint(self.hidden.weight, source, self._preactivation, adjoint)
-        if outcome.converged:
-            self.hidden.accumulate(adjoint, self._value, momentum)
-            self.inputs.accumulate(adjoint, self._X.T, momentum)
-        return _progress("adjoint", outcome)
+        progress = _progress("adjoint", outcome)
+        self.hidden.accumulate(adjoint, self.features, momentum)
+        self.inputs.accumulate(adjoint, self._X.T, momentum)
+        return progress
 
     def move(self, learning_rate: float) -> str:
         """See :meth:`Network.move`; clips the norm of A where it would end contraction."""
@@ -144,12 +136,86 @@ class EquilibriumNetwork(Network):
         arrays = 2 * ANDERSON_MEMORY + 5 if self.layer.solver == Solver.ANDERSON else 0
         return super().nbytes + arrays * batch
 
-    @property
-    def n_blocks(self) -> int:
-        """How many blocks of neurons an iteration updates in turn."""
-        return len(self.layer.blocks)
-
 
 def _progress(which: str, outcome: Outcome) -> Progress:
-    failure = "" if outcome.converged else f"{which} iteration {outcome.status}"
-    return Progress(outcome.iterations, outcome.residual, failure)
+    if not outcome.converged:
+        raise ConvergenceError(f"{which} iteration {outcome.status}")
+    return Progress(outcome.iterations, outcome.residual)
+
+
+class ExplicitNetwork(Network):
+    r"""The network :math:`x^{(l)} = \sigma_l(W_lx^{(l-1)})/\sqrt m`, :math:`f = Wx^{(L)}`.
+
+    All weights are standard normal at the start and trained (theory.md §5; ICLR Eq. 18). Kept are
+    :math:`H_l = \sqrt m\,x^{(l)}` with samples in columns, so that
+
+    .. math:: H_l = \sigma_l(\tilde W_lH_{l-1}), \qquad
+              T_l = \sigma_l'(U_l)\circ\tilde W_{l+1}^\top T_{l+1}, \qquad
+              \partial L/\partial\tilde W_l = T_lH_{l-1}^\top
+
+    with :math:`\tilde W_1 = W_1` and :math:`\tilde W_l = W_l/\sqrt m` after it.
+
+    Parameters
+    ----------
+    acts : sequence of Activation
+        One a layer, used as they are, shifts included.
+    width, n_features, n_classes : int
+    dtype : {"float32", "float64"}
+
+    Examples
+    --------
+    >>> from deqcli.activations import activation
+    >>> network = ExplicitNetwork([activation("tanh")] * 2, 50, 4, 3)
+    >>> network.draw([np.random.default_rng(k) for k in range(3)])
+    >>> _ = network.forward(np.eye(4, dtype=np.float32))
+    >>> network.outputs.shape, network.size
+    ((3, 4), 2850)
+    """
+
+    def __init__(
+        self,
+        acts: Sequence[Activation],
+        width: int,
+        n_features: int,
+        n_classes: int,
+        dtype: Precision = "float32",
+    ) -> None:
+        super().__init__(width, n_features, n_classes, dtype)
+        if not acts:
+            raise InputError("`acts` is empty; give at least one activation.")
+        self.layers = tuple(Elementwise(act, dtype) for act in acts)
+        inner = 1 / math.sqrt(width)
+        self.parameters = (
+            Parameter((width, n_features), 1.0, dtype),
+            *(Parameter((width, width), inner, dtype) for _ in acts[1:]),
+            self._readout(),
+        )
+        self._values: list[Array] = []
+        self._slopes: list[Array] = []
+
+    def _forward(self, X: Array) -> Progress:
+        self._values, self._slopes = [X.T], []
+        for number, (layer, parameter) in enumerate(
+            zip(self.layers, self.parameters[:-1], strict=True)
+        ):
+            value = self.buffers(f"value {number}", self.width, len(X))
+            slope = self.buffers(f"slope {number}", self.width, len(X))
+            np.matmul(parameter.weight, self._values[-1], out=value)
+            slope[...] = value
+            layer.value(value)
+            self._values.append(value)
+            self._slopes.append(slope)
+        self.features = value
+        return Progress()
+
+    def _backward(self, delta: Array, momentum: float) -> Progress:
+        errors = delta
+        for number in range(len(self.layers) - 1, -1, -1):
+            passed = self.buffers(f"error {number}", self.width, delta.shape[1])
+            np.matmul(self.parameters[number + 1].weight.T, errors, out=passed)
+            slope = self._slopes[number]
+            self.layers[number].slope(slope)
+            passed *= slope
+            self.parameters[number].accumulate(passed, self._values[number], momentum)
+            errors = passed
+        return Progress()

@@ -1,0 +1,344 @@
+"""Speed and memory, as ratios within one run.
+
+Machines and their load differ, so that seconds alone mean nothing: what is compared takes turns,
+round after round, and medians over rounds are returned.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+import tracemalloc
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import erf, expit
+from threadpoolctl import threadpool_limits
+
+from deqcli.activations import Activation, activation
+from deqcli.data.mixture import GaussianMixture
+from deqcli.errors import silence_range_warning
+from deqcli.kernels.exact import implicit_kernels
+from deqcli.matching import match, plain_network
+from deqcli.monte_carlo import Ensemble, Workspace
+from deqcli.training.base import Network, cross_entropy
+from deqcli.training.networks import EquilibriumNetwork, ExplicitNetwork
+from deqcli.vocabulary import Kernel
+
+Array = NDArray[Any]
+Shape = tuple[int, int, int]
+
+_SIGMA_A2 = 0.2
+_CLASSES = 10
+#: What somebody would write by hand; other activations are taken from the registry.
+_BY_HAND: dict[str, Callable[[Array], Array]] = {
+    "relu": lambda x: np.maximum(x, 0),
+    "tanh": np.tanh,
+    "erf": erf,
+    "swish": lambda x: x * expit(x),
+}
+
+
+def measure_kernel(X: Array, activations: Sequence[str], repeats: int) -> pd.DataFrame:
+    """Time the exact CK and CK + NTK as multiples of the product ``X @ X.T``.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, p)
+        Samples of mean squared norm near 1.
+    activations : sequence of str
+    repeats : int
+        How many rounds there are.
+
+    Returns
+    -------
+    DataFrame
+        Columns activation, n, p, product_seconds, ck_ratio, ck_ntk_ratio, ck_peak_arrays,
+        ck_ntk_peak_arrays (memory beyond X in n x n float64 arrays, the results included).
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).standard_normal((120, 40)) / np.sqrt(40)
+    >>> list(measure_kernel(X, ["relu"], repeats=1)["activation"])
+    ['relu']
+    """
+    n, p = X.shape
+    rows = []
+    for name in activations:
+        act = _centred(name, 0.1)
+        ck = functools.partial(_compute, X, act, 0.1, Kernel.CK)
+        both = functools.partial(_compute, X, act, 0.1, Kernel.CK, Kernel.NTK)
+        seconds = _time(repeats, product=lambda: X @ X.T, ck=ck, both=both)
+        rows.append(
+            {
+                "activation": act.name,
+                "n": n,
+                "p": p,
+                "product_seconds": np.median(seconds["product"]),
+                "ck_ratio": np.median(seconds["ck"] / seconds["product"]),
+                "ck_ntk_ratio": np.median(seconds["both"] / seconds["product"]),
+                "ck_peak_arrays": _peak(ck) / (8 * n * n),
+                "ck_ntk_peak_arrays": _peak(both) / (8 * n * n),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def measure_match(activations: Sequence[str]) -> pd.DataFrame:
+    """Time one match of each kind, as a multiple of the very kernel of the DEQ for 400 samples.
+
+    The samples are those of the papers' mixture in dimension 400; all is on one core.
+
+    Returns
+    -------
+    DataFrame
+        Columns activation, sigma_a2, kernel, family, layers, worst (relative residual), ratio.
+
+    Examples
+    --------
+    >>> table = measure_match(["tanh"])
+    >>> set(table["family"]), bool((table["ratio"] > 0).all())
+    ({'htanh'}, True)
+    """
+    X = GaussianMixture.papers(400).sample(400, np.random.default_rng(0)).X
+    rows = []
+    with threadpool_limits(1), silence_range_warning():
+        for name in activations:
+            for variance in (0.1, 0.2):
+                act = _centred(name, variance)
+                for kernel in Kernel:
+                    evaluate = functools.partial(_compute, X, act, variance, kernel)
+                    reference = np.median(_time(3, kernel=evaluate)["kernel"])
+                    started = time.perf_counter()
+                    twin = match(name, variance, kernel=kernel)
+                    rows.append(
+                        {
+                            "activation": name,
+                            "sigma_a2": variance,
+                            "kernel": kernel,
+                            "family": twin.family,
+                            "layers": twin.layers,
+                            "worst": twin.worst,
+                            "ratio": (time.perf_counter() - started) / reference,
+                        }
+                    )
+    return pd.DataFrame(rows)
+
+
+def measure_monte_carlo(
+    n: int, p: int, width: int, activations: Sequence[str], repeats: int
+) -> pd.DataFrame:
+    r"""Time one realization of the conjugate kernel, its bare products and a plain loop.
+
+    ``products_seconds`` is the time of as many float32 products as the engine does: one of shapes
+    (m, p) and (p, n), those of the iterations, and one of (n, m) and (m, n).
+    ``naive_float64_seconds`` is the plain numpy loop in float64: standard normal weights, Picard
+    from zero until the largest relative change of a sample is within the tolerance, the kernel.
+    All is on one core.
+
+    Returns
+    -------
+    DataFrame
+        Columns activation, engine_seconds, products_seconds, share_of_products,
+        naive_float64_seconds, speedup_over_naive, iterations, naive_iterations.
+
+    Examples
+    --------
+    >>> measure_monte_carlo(20, 20, 20, ("tanh",), repeats=1)["activation"].tolist()
+    ['tanh']
+    """
+    X = np.random.default_rng(0).standard_normal((n, p)) / math.sqrt(p)
+    with threadpool_limits(1):
+        return pd.DataFrame([_realization(X, name, width, repeats) for name in activations])
+
+
+def measure_training(
+    widths: Sequence[int],
+    activations: Sequence[str],
+    batch: int,
+    tolerance: float,
+    repeats: int,
+    n_features: int = 784,
+) -> pd.DataFrame:
+    r"""Time a step of the DEQ and of an explicit network with two hidden layers.
+
+    A step is all of it: forward, loss, backward, update with momentum, and the watch over the
+    norm. ``products_seconds`` is the time of as many float32 products of the same shapes, out of
+    and into buffers: for the DEQ :math:`BX` and its gradient, those of the iterations of both
+    solves, the gradient of A, and the three of the readout. All is on one core.
+
+    Returns
+    -------
+    DataFrame
+        Columns network, activation, width, step_seconds, products_seconds, ratio (the median over
+        rounds of the ratio within one), forward_iterations, adjoint_iterations.
+
+    Examples
+    --------
+    >>> measure_training((32,), ("tanh",), 8, 1e-3, repeats=1, n_features=20)["network"].tolist()
+    ['deq', 'explicit']
+    """
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((batch, n_features)) / np.sqrt(n_features)).astype(np.float32)
+    labels = rng.integers(0, _CLASSES, batch)
+    variances = _SIGMA_A2, 1 - _SIGMA_A2
+    rows = []
+    with threadpool_limits(1), silence_range_warning():
+        for width in widths:
+            size = width, n_features, _CLASSES
+            for name in activations:
+                act = _centred(name, _SIGMA_A2)
+                networks = {
+                    "deq": EquilibriumNetwork(act, *variances, *size, tolerance=tolerance),
+                    "explicit": ExplicitNetwork(plain_network(activation(name), 2), *size),
+                }
+                for kind, network in networks.items():
+                    row = {"network": kind, "activation": name, "width": width}
+                    rows.append(row | _step(network, X, labels, repeats))
+    return pd.DataFrame(rows)
+
+
+def _realization(X: Array, name: str, width: int, repeats: int) -> dict[str, Any]:
+    """Return the row of one activation in the table of :func:`measure_monte_carlo`."""
+    n, p = X.shape
+    ensemble = Ensemble(activation(name), _SIGMA_A2, 1 - _SIGMA_A2, width)
+    workspace = Workspace(X, ensemble)
+    phi = _BY_HAND.get(name, ensemble.activation)
+    rng = np.random.default_rng(1)
+    features = rng.standard_normal((width, n), dtype=np.float32)
+    product = functools.cache(_product)
+    iterations: list[int] = []
+    naive_iterations: list[int] = []
+
+    def engine() -> None:
+        iterations.append(workspace.realize(rng).forward.iterations)
+
+    def products() -> None:
+        for shape in [
+            (width, p, n),
+            *_solve(width, n, len(workspace.layer.blocks), iterations[-1]),
+        ]:
+            product(*shape)()
+        # The kernel: a product of a matrix and its transpose costs half.
+        features.T @ features
+
+    def naive() -> None:
+        naive_iterations.append(_naive(X, phi, width, ensemble.tolerance, rng))
+
+    seconds = _time(repeats, engine=engine, products=products, naive=naive)
+    middle = {key: np.median(values) for key, values in seconds.items()}
+    return {
+        "activation": name,
+        "engine_seconds": middle["engine"],
+        "products_seconds": middle["products"],
+        "share_of_products": middle["products"] / middle["engine"],
+        "naive_float64_seconds": middle["naive"],
+        "speedup_over_naive": middle["naive"] / middle["engine"],
+        "iterations": np.median(iterations),
+        "naive_iterations": np.median(naive_iterations),
+    }
+
+
+def _naive(
+    X: Array,
+    phi: Callable[[Array], Array],
+    width: int,
+    tolerance: float,
+    rng: np.random.Generator,
+) -> int:
+    A = rng.standard_normal((width, width))
+    B = rng.standard_normal((width, X.shape[1]))
+    bias = math.sqrt(1 - _SIGMA_A2) * X @ B.T
+    Z = np.zeros((len(X), width))
+    change, count = np.ones(1), 0
+    while change.max() > tolerance:
+        count += 1
+        new = phi(math.sqrt(_SIGMA_A2) * Z @ A.T + bias) / math.sqrt(width)
+        change = np.linalg.norm(new - Z, axis=1) / np.linalg.norm(new, axis=1)
+        Z = new
+    Z @ Z.T
+    return count
+
+
+def _step(network: Network, X: Array, labels: NDArray[np.int64], repeats: int) -> dict[str, Any]:
+    """Return the numbers of one network in the table of :func:`measure_training`."""
+    network.draw([np.random.default_rng(k) for k in range(3)])
+    product = functools.cache(_product)
+    iterations: list[tuple[float, float]] = []
+
+    def step() -> None:
+        forward = network.forward(X)
+        delta = cross_entropy(network.outputs, labels)[2]
+        adjoint = network.backward(delta, 0.9)
+        # Small, that the iterations stay those of the start.
+        network.move(1e-3)
+        iterations.append((forward.iterations, adjoint.iterations))
+
+    def products() -> None:
+        m, d, k, b = network.width, network.n_features, network.n_classes, len(X)
+        shapes = [(m, d, b), (m, b, d), (k, m, b), (m, k, b), (k, b, m), (m, b, m)]
+        if isinstance(network, EquilibriumNetwork):
+            for count in iterations[-1]:
+                shapes += _solve(m, b, len(network.layer.blocks), int(count))
+        else:
+            shapes += [(m, m, b)] * 2
+        for shape in shapes:
+            product(*shape)()
+
+    seconds = _time(repeats, step=step, products=products)
+    forward, adjoint = np.median(iterations, axis=0)
+    return {
+        "step_seconds": np.median(seconds["step"]),
+        "products_seconds": np.median(seconds["products"]),
+        "ratio": np.median(seconds["step"] / seconds["products"]),
+        "forward_iterations": forward,
+        "adjoint_iterations": adjoint,
+    }
+
+
+def _solve(width: int, columns: int, n_blocks: int, iterations: int) -> list[Shape]:
+    """Return the products of a solve; the first of b blocks from zero does (b-1)/2b of one."""
+    first = width * (n_blocks - 1) // (2 * n_blocks)
+    return [(width, first, columns)] * (first > 0) + [(width, width, columns)] * (iterations - 1)
+
+
+def _product(rows: int, inner: int, columns: int) -> Callable[[], Array]:
+    """Return a float32 product of that shape, ready to be called."""
+    rng = np.random.default_rng(1)
+    left = rng.standard_normal((rows, inner), dtype=np.float32)
+    right = rng.standard_normal((inner, columns), dtype=np.float32)
+    return functools.partial(np.matmul, left, right, out=np.empty((rows, columns), np.float32))
+
+
+def _centred(name: str, sigma_a2: float) -> Activation:
+    with silence_range_warning():
+        return activation(name).centred(sigma_a2, 1 - sigma_a2, 1.0)
+
+
+def _compute(X: Array, act: Activation, sigma_a2: float, *kernels: Kernel) -> list[Array]:
+    with silence_range_warning():
+        return implicit_kernels(X, act, sigma_a2).compute(*kernels)
+
+
+def _time(repeats: int, **work: Callable[[], object]) -> dict[str, Array]:
+    """Return the seconds of each, done in turn; the first round warms up and is left out."""
+    seconds: dict[str, list[float]] = {name: [] for name in work}
+    for _ in range(repeats + 1):
+        for name, call in work.items():
+            started = time.perf_counter()
+            call()
+            seconds[name].append(time.perf_counter() - started)
+    return {name: np.array(values[1:]) for name, values in seconds.items()}
+
+
+def _peak(work: Callable[[], object]) -> int:
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
