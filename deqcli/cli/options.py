@@ -66,7 +66,7 @@ def with_flags(text: str, command: click.Command) -> str:
     "it is not there; run 'deqcli data fetch mnist'."
     """
     flags = {
-        word.lstrip("-").replace("-", "_"): word
+        parameter.name: word
         for parameter in command.params
         for word in parameter.opts
         if word.startswith("--")
@@ -174,7 +174,7 @@ config = click.Option(
 def _formats(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
     formats = tuple(dict.fromkeys(split_commas(value)))
     if not formats:
-        raise InputError("`format` is empty; give some of png, pdf, svg.")
+        raise InputError("`formats` is empty; give some of png, pdf, svg.")
     return formats
 
 

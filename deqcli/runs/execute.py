@@ -165,19 +165,21 @@ def run(
     >>> result.status, result.findings["feasible"], sorted(set(result.table["kind"]))
     ('done', True, ['activation', 'scalar'])
     """
-    if settings is not None and options:
-        raise InputError("give either settings or single options, not both.")
     if isinstance(study, Settings):
+        if settings is not None:
+            raise InputError("`settings` is there twice; give one settings object.")
         chosen, settings = of_settings(study), study
     else:
         chosen = get(study)
+    if settings is not None and options:
+        raise InputError("give either settings or single options, not both.")
     if settings is None:
         settings = chosen.settings.load(options)
     elif type(settings) is not chosen.settings:
         raise InputError(f"{type(settings).__name__} is not of the study {chosen.name}.")
     for wanted in formats:
         if wanted not in FORMATS:
-            raise InputError(f"`format` has {wanted!r}; give some of {', '.join(FORMATS)}.")
+            raise InputError(f"`formats` has {wanted!r}; give some of {', '.join(FORMATS)}.")
     running = _Run(chosen, settings, tuple(formats), jobs, scheduler, progress)
     if out is not None:
         return running.execute(Path(out), name, force=force, dry_run=dry_run)
@@ -186,7 +188,7 @@ def run(
         return replace(result, paths=())
 
 
-def fitting_jobs(study: Study[Any, Any], settings: Settings, scheduler: str | None = None) -> int:
+def _fitting_jobs(study: Study[Any, Any], settings: Settings, scheduler: str | None = None) -> int:
     """Return as many processes as cores, points and free memory allow, at least one."""
     points, needed = len(study.points(settings)), study.memory(settings)
     most = max(min(os.cpu_count() or 1, points), 1)
@@ -219,7 +221,9 @@ class _Run:
         store = Store(out, stem, identity)
         finished = not force and store.finished()
         points = self.study.points(self.settings)
-        jobs = self.jobs or fitting_jobs(self.study, self.settings, self.scheduler)
+        jobs = self.jobs
+        if jobs is None:
+            jobs = _fitting_jobs(self.study, self.settings, self.scheduler)
         needed = self.study.memory(self.settings)
         needed *= 1 if self.scheduler else max(min(jobs, len(points)), 1)
         result = partial(

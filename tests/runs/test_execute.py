@@ -88,6 +88,12 @@ def test_settings_may_be_an_object_or_options(tmp_path):
     assert len(stems) == 1
     with pytest.raises(InputError, match="either settings or single options"):
         run("toy", settings, size=30)
+    with pytest.raises(InputError, match="either settings or single options"):
+        run(settings, size=30)
+    with pytest.raises(InputError, match="give one settings object"):
+        run(settings, settings)
+    with pytest.raises(InputError, match="`jobs` is 0; give 1 or more"):
+        run(settings, jobs=0)
     with pytest.raises(InputError, match="ToySettings is not of the study spectrum"):
         run("spectrum", settings)
     with pytest.raises(InputError, match="unknown key 'sise'; did you mean size"):
@@ -240,7 +246,7 @@ def test_one_process_that_cannot_fit_is_refused(tmp_path, monkeypatch, large, wh
 
 
 def test_unknown_formats_are_refused_before_anything_is_written(tmp_path):
-    with pytest.raises(InputError, match="`format` has 'jpg'"):
+    with pytest.raises(InputError, match="`formats` has 'jpg'"):
         run_toy(tmp_path / "results", formats=("png", "jpg"))
     assert not (tmp_path / "results").exists()
 
