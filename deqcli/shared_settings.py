@@ -78,7 +78,7 @@ class SourceSettings(SeedSettings):
         "Folder of the data sets.",
         identity=False,
         environment="DEQCLI_DATA_DIR",
-        default_text="user cache",
+        default_text="deqcli in the user's cache",
         metavar="FOLDER",
     )
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from deqcli.cli import options
 from deqcli.data import registry
+from deqcli.shared_settings import SourceSettings
 
 if TYPE_CHECKING:
     from deqcli.data.registry import Source, Split
@@ -15,16 +17,12 @@ if TYPE_CHECKING:
 _HALVES: tuple[Split, ...] = ("train", "test")
 _NAMES = click.Choice(registry.names())
 
-_data_dir = click.option(
-    "--data-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    envvar="DEQCLI_DATA_DIR",
-    show_envvar=True,
-    help="Data folder.  [default: deqcli in the user's cache]",
+_data_dir = options.shared(
+    *(part for part in options.setting_options(SourceSettings) if part.name == "data_dir")
 )
 
 
-@click.group("data")
+@click.group("data", cls=options.Group)
 def command() -> None:
     """Real data: MNIST, Fashion-MNIST, CIFAR-10 and its VGG-19 features.
 
@@ -35,7 +33,7 @@ def command() -> None:
 
 @command.command("list")
 @_data_dir
-def list_(data_dir: Path | None) -> None:
+def list_(data_dir: str | None) -> None:
     """List the data sets and what is here of them.
 
     Example: deqcli data list
@@ -67,7 +65,7 @@ def list_(data_dir: Path | None) -> None:
 @command.command()
 @click.argument("names", type=_NAMES, nargs=-1, required=True)
 @_data_dir
-def fetch(names: tuple[str, ...], data_dir: Path | None) -> None:
+def fetch(names: tuple[str, ...], data_dir: str | None) -> None:
     """Download what the data folder lacks.
 
     Every file is tried at several mirrors and checked by its sha256 before it gets its name.
@@ -85,7 +83,7 @@ def fetch(names: tuple[str, ...], data_dir: Path | None) -> None:
 @command.command()
 @click.argument("names", type=_NAMES, nargs=-1)
 @_data_dir
-def verify(names: tuple[str, ...], data_dir: Path | None) -> None:
+def verify(names: tuple[str, ...], data_dir: str | None) -> None:
     """Check files against their registered sha256.
 
     What counts is the unpacked content, so a file is right whether it is plain, .gz, .xz or in
@@ -118,7 +116,7 @@ def verify(names: tuple[str, ...], data_dir: Path | None) -> None:
 @command.command()
 @click.argument("name", required=False)
 @_data_dir
-def path(name: str | None, data_dir: Path | None) -> None:
+def path(name: str | None, data_dir: str | None) -> None:
     """Print the data folder, or the files of NAME.
 
     NAME:test means the test half alone.
@@ -172,7 +170,7 @@ def features(
     batch: int,
     out: Path | None,
     force: bool,
-    data_dir: Path | None,
+    data_dir: str | None,
 ) -> None:
     """Compute the VGG-19 features of CIFAR-10.
 

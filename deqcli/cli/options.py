@@ -54,6 +54,12 @@ class Command(click.Command):
             raise type(error)(with_flags(str(error), self)) from error
 
 
+class Group(click.Group):
+    """A group of such commands."""
+
+    command_class = Command
+
+
 def with_flags(text: str, command: click.Command) -> str:
     """Return a message with each name between backquotes as the option of a command.
 
@@ -136,6 +142,7 @@ def _click_option(option: Option) -> click.Option:
         type=SettingType(option),
         default=default,
         envvar=rule.environment,
+        show_envvar=rule.environment is not None,
         help=text,
     )
 

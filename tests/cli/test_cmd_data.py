@@ -79,7 +79,7 @@ def test_path_prints_the_folder_or_the_files(root, monkeypatch):
     monkeypatch.setenv("DEQCLI_DATA_DIR", str(root))
     assert run("path") == [str(root)]
     assert run("path", "mnist:test") == files(root)[2:]
-    with pytest.raises(DataError, match="cifar10 is incomplete"):
+    with pytest.raises(DataError, match=r"cifar10 is incomplete.* or --data-dir to the folder"):
         run("path", "cifar10")
     with pytest.raises(DataError, match="no data set 'minst'"):
         run("path", "minst")
