@@ -113,12 +113,12 @@ class Activation:
         return Activation(label, function, derivative, kinks, float(lipschitz))
 
 
-def activation(spec: str | Activation) -> Activation:
-    """Return the activation that ``spec`` names.
+def activation(name: str | Activation) -> Activation:
+    """Return the activation of a name.
 
     Parameters
     ----------
-    spec : str or Activation
+    name : str or Activation
         ``name``, ``name:parameter=value,...`` or, for a function of one's own,
         ``package.module:function`` (found on the Python path or in the current folder; an
         attribute ``derivative``, ``kinks`` or ``lipschitz`` of the function is used).
@@ -132,26 +132,26 @@ def activation(spec: str | Activation) -> Activation:
         ...
     deqcli.errors.ActivationError: unknown activation 'tahn': did you mean tanh, htanh or arctan?
     """
-    if isinstance(spec, Activation):
-        return spec
-    if not isinstance(spec, str):
+    if isinstance(name, Activation):
+        return name
+    if not isinstance(name, str):
         raise ActivationError(
-            f"an activation is a name or an Activation, not {type(spec).__name__}; "
+            f"an activation is a name or an Activation, not {type(name).__name__}; "
             "wrap a function of your own with Activation.from_function."
         )
-    name, _, arguments = spec.strip().partition(":")
-    if name in REGISTRY:
-        return REGISTRY[name](**_parse_parameters(name, arguments))
-    if re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", name) and re.fullmatch(
+    base, _, arguments = name.strip().partition(":")
+    if base in REGISTRY:
+        return REGISTRY[base](**_parse_parameters(base, arguments))
+    if re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", base) and re.fullmatch(
         r"[A-Za-z_]\w*", arguments
     ):
-        return _imported(name, arguments)
-    close = difflib.get_close_matches(name, REGISTRY, n=3, cutoff=0.5)
+        return _imported(base, arguments)
+    close = difflib.get_close_matches(base, REGISTRY, n=3, cutoff=0.5)
     listed = close or sorted(REGISTRY)
     hint = "did you mean " if close else "known are "
     names = ", ".join(listed[:-1]) + (" or " if close else " and ") + listed[-1]
     raise ActivationError(
-        f"unknown activation {spec!r}: {hint}{names if len(listed) > 1 else listed[0]}"
+        f"unknown activation {name!r}: {hint}{names if len(listed) > 1 else listed[0]}"
         f"{'?' if close else '; a function of your own is package.module:function.'}"
     )
 
@@ -202,17 +202,17 @@ def _imported(module: str, attribute: str) -> Activation:
     finally:
         if added:
             sys.path.remove(here)
-    spec = f"{module}:{attribute}"
+    name = f"{module}:{attribute}"
     if isinstance(function, Activation):
-        return dataclasses.replace(function, name=spec)
+        return dataclasses.replace(function, name=name)
     if not callable(function):
-        raise ActivationError(f"activation {spec}: {attribute!r} is not a function.")
+        raise ActivationError(f"activation {name}: {attribute!r} is not a function.")
     return Activation.from_function(
         function,
         derivative=getattr(function, "derivative", None),
         kinks=tuple(getattr(function, "kinks", ())),
         lipschitz=getattr(function, "lipschitz", None),
-        name=spec,
+        name=name,
     )
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from deqcli.data.laws import Law, Mixture, Sphere
 from deqcli.data.mixture import GaussianMixture
-from deqcli.equivalents import equivalent, operator_distance, operator_norm
+from deqcli.equivalents import Equivalent, equivalent, operator_distance, operator_norm
 from deqcli.errors import ConvergenceError
 from deqcli.gaussian import moments
 from deqcli.kernels.exact import explicit_kernels
@@ -131,7 +131,7 @@ def icml_theorem_1(s: ImplicitScalars) -> Coefficients:
     two agree at :math:`\alpha_4 = 1`, near which :math:`\sigma_b^2 = 1 - \sigma_a^2` keeps it.
     """
     D = 1 - s.sigma_a2 * s.m1**2
-    return replace(s.coefficients("ck"), c2=s.m2**2 * s.alpha4 / (4 * D))
+    return replace(s.coefficients(Kernel.CK), c2=s.m2**2 * s.alpha4 / (4 * D))
 
 
 def iclr_diagonal(right: Coefficients) -> Coefficients:
@@ -231,7 +231,9 @@ def measure(name: str, seed: int, n: int, trial: int) -> dict[str, Array]:
     return _errors(kernel, equivalent(data.X, data.y, scalars, statistics=statistics), right)
 
 
-def _errors(kernel: Array, printed: Any, right: Any) -> dict[str, Array]:
+def _errors(
+    kernel: Array, printed: Array | Equivalent, right: Array | Equivalent
+) -> dict[str, Array]:
     return {
         "printed": np.array(operator_distance(kernel, printed)),
         "right": np.array(operator_distance(kernel, right)),

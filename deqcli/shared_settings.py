@@ -12,25 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from deqcli.errors import InputError
 from deqcli.settings import Settings, setting
-from deqcli.vocabulary import ACTIVATIONS, Kernel, Solver, Weights
+from deqcli.vocabulary import ACTIVATIONS, DRAWN, Kernel, Solver, Weights
 
 if TYPE_CHECKING:
     from deqcli.data.laws import Law
     from deqcli.models import Model
     from deqcli.monte_carlo import Ensemble
 
-DRAWN = ("gmm", "sphere")
-"""Laws that samples can be drawn from; every other name of ``data`` is a data set or a file."""
-
 #: Which fields of :class:`SourceSettings` each law of the samples reads.
 _USED = {"gmm": {"classes", "mean_norm", "covariance", "p", "ratio"}, "sphere": {"p", "ratio"}}
 _USED_BY_REAL_DATA = {"classes", "select", "preprocess", "data_dir"}
-_LAW_FIELDS = _USED["gmm"] | _USED["sphere"] | _USED_BY_REAL_DATA
-
-KERNEL_HELP = (
-    "ck: of the features (ICML's G); preactivation-ck: what HLD and ICLR call G*; ntk: of the "
-    "network with all weights trained; preactivation-ntk: HLD's and ICLR's K*."
-)
+LAW_FIELDS = _USED["gmm"] | _USED["sphere"] | _USED_BY_REAL_DATA
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +103,7 @@ class SourceSettings(SeedSettings):
 
     def unused(self) -> Collection[str]:
         """See :meth:`Settings.unused`."""
-        return {*super().unused(), *(_LAW_FIELDS - _USED.get(self.data, _USED_BY_REAL_DATA))}
+        return {*super().unused(), *(LAW_FIELDS - _USED.get(self.data, _USED_BY_REAL_DATA))}
 
     def inputs(self) -> dict[str, Any]:
         """Return the checksum of a person's file, which may change under its name."""
@@ -180,9 +172,13 @@ class DeqSettings(Settings):
         )
 
 
-def kernel_setting(default: Kernel) -> Any:
+def kernel_setting(default: Kernel, purpose: str = "Kernel of the DEQ") -> Any:
     """Return the field that chooses one of the four kernels."""
-    return setting(default, KERNEL_HELP)
+    return setting(
+        default,
+        f"{purpose}; ck: of the features (ICML's G*); preactivation-ck: HLD's and ICLR's G*; ntk: "
+        "of the network with all weights trained; preactivation-ntk: HLD's and ICLR's K*.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -134,6 +134,10 @@ class Estimator(Word):
     EXACT = "exact"
 
 
+#: Names of laws that samples are drawn from; any other ``data`` is a data set or a file.
+DRAWN = ("gmm", "sphere")
+
+
 class Net(Word):
     """The networks that are set side by side: the DEQ, its matched twin, a plain network."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from deqcli.cli import options
-from deqcli.shared_settings import DRAWN, DeqSettings
-from deqcli.vocabulary import ACTIVATIONS, Kernel
+from deqcli.shared_settings import DeqSettings
+from deqcli.vocabulary import ACTIVATIONS, DRAWN, Kernel
 
 
 @click.command("list", cls=options.Command, epilog="""\b

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("deqcli")
 
-_Made: TypeAlias = "list[tuple[Outcome, pd.DataFrame]]"
+_Outcomes: TypeAlias = "list[tuple[Outcome, pd.DataFrame]]"
 """What became of presets, and their rows of the summary."""
 
 
@@ -101,17 +101,17 @@ def command(
         )
     runner = _Runner(committed, jobs, force, quiet(ctx))
     if not check:
-        made = runner.run_all(presets, committed)
+        outcomes = runner.run_all(presets, committed)
         bad = {"failed"} if skip_missing else {"failed", "skipped"}
-        return 3 if any(ran.code or bad & set(rows["verdict"]) for ran, rows in made) else 0
+        return 3 if any(ran.code or bad & set(rows["verdict"]) for ran, rows in outcomes) else 0
     from deqcli.reproduction import summary
 
     # Before hours of work: what is broken there is known now.
     kept = summary.read(committed)
     with _folder(fresh) as folder:
-        made = runner.run_all(presets, folder)
-        same = _compare(made, kept, folder, committed)
-    skipped = any(outcome.status == "skipped" for outcome, _ in made)
+        outcomes = runner.run_all(presets, folder)
+        same = _compare(outcomes, kept, folder, committed)
+    skipped = any(outcome.status == "skipped" for outcome, _ in outcomes)
     return 0 if same and (skip_missing or not skipped) else 3
 
 
@@ -143,13 +143,13 @@ class _Runner:
     force: bool
     quiet: bool
 
-    def run_all(self, presets: Sequence[Preset], folder: Path) -> _Made:
+    def run_all(self, presets: Sequence[Preset], folder: Path) -> _Outcomes:
         from deqcli.reproduction import summary
         from deqcli.reproduction.running import reproduce
 
         old = _prepare(folder, "out" if folder == self.shown else "fresh", self.force)
         known = summary.empty() if self.force else old
-        made: _Made = []
+        outcomes: _Outcomes = []
         for number, preset in enumerate(presets, start=1):
             logger.info("[%d/%d] %s", number, len(presets), preset.name)
             outcome = reproduce(
@@ -164,14 +164,14 @@ class _Runner:
                 show(preset.study, outcome.result)
             if outcome.reason:
                 options.tell(f"{preset.name}: {outcome.status}: {outcome.reason}")
-            made.append((outcome, summary.rows(outcome, known, self.jobs)))
+            outcomes.append((outcome, summary.rows(outcome, known, self.jobs)))
             # After each, so that an interrupt leaves the summary of what is finished.
-            paths = summary.write(folder, [rows for _, rows in made], old)
+            paths = summary.write(folder, [rows for _, rows in outcomes], old)
         for path in paths:
             click.echo(path)
-        for _, rows in made:
+        for _, rows in outcomes:
             _print(rows)
-        return made
+        return outcomes
 
 
 def _prepare(folder: Path, option: str, force: bool) -> pd.DataFrame:
@@ -203,7 +203,7 @@ def _print(rows: pd.DataFrame) -> None:
         click.echo(f"{row['preset']}{name}: {ours(row)}{paper}: {row['verdict']}", err=True)
 
 
-def _compare(made: _Made, kept: pd.DataFrame, folder: Path, committed: Path) -> bool:
+def _compare(outcomes: _Outcomes, kept: pd.DataFrame, folder: Path, committed: Path) -> bool:
     """Print what differs and how much was compared; tell whether all of it is as committed."""
     import pandas as pd
 
@@ -211,7 +211,7 @@ def _compare(made: _Made, kept: pd.DataFrame, folder: Path, committed: Path) -> 
 
     differences: list[object] = []
     done, left = [], []
-    for outcome, rows in made:
+    for outcome, rows in outcomes:
         preset, status = outcome.preset, outcome.status
         table = f"{preset.stem}.csv"
         if status != "done" or not (committed / table).is_file():
@@ -232,7 +232,7 @@ def _compare(made: _Made, kept: pd.DataFrame, folder: Path, committed: Path) -> 
     for difference in differences:
         options.tell(f"differs: {difference}")
     rest = f"; not compared: {', '.join(left)}" if left else ""
-    click.echo(f"{len(done)} of {len(made)} tables compared{rest}", err=True)
+    click.echo(f"{len(done)} of {len(outcomes)} tables compared{rest}", err=True)
     if done and not differences:
         click.echo("what was compared is as committed, within tolerance", err=True)
     return bool(done) and not differences

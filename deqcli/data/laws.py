@@ -21,7 +21,7 @@ from deqcli.data.dataset import Dataset, pick_classes
 from deqcli.data.mixture import GaussianMixture, sphere, toeplitz
 from deqcli.errors import InputError
 from deqcli.statistics import MixtureStatistics, estimate_statistics
-from deqcli.vocabulary import suggestion
+from deqcli.vocabulary import DRAWN, suggestion
 
 Streams = Callable[..., np.random.Generator]
 """From further names to the random stream that belongs to them."""
@@ -202,7 +202,7 @@ class RealData(Law):
             if not Path(self.name).is_file():
                 raise InputError(f"`data` is {self.name}; there is no such file.")
         elif self.name.partition(":")[0] not in registry.names():
-            known = ("gmm", "sphere", *registry.names(), "a .npz or .csv file")
+            known = (*DRAWN, *registry.names(), "a .npz or .csv file")
             raise InputError(f"`data` is {self.name!r}; {suggestion(self.name, known)}")
         else:
             pick_classes(registry.find(self.name)[0].classes, self.classes)

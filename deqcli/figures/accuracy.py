@@ -10,12 +10,12 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from deqcli.figures.style import DEQ, MATCHED, PAGE, PLAIN, styled
 from deqcli.paired import gaps, last_epochs
-from deqcli.vocabulary import Net
+from deqcli.vocabulary import Kernel, Net
 
 _COLORS = {"deq": DEQ, "matched": MATCHED, "plain": PLAIN}
 _LABELS = {"deq": "DEQ", "matched": "matched explicit", "plain": "plain explicit"}
 _MARKERS = {"deq": "o", "matched": "s", "plain": "^"}
-_LIMIT_STYLES = {"ck": (0.0, (1.0, 2.0)), "ntk": (0.0, (4.0, 8.0))}
+_LIMIT_STYLES = {Kernel.CK: (0.0, (1.0, 2.0)), Kernel.NTK: (0.0, (4.0, 8.0))}
 _NETS = tuple(net.value for net in Net)
 
 

@@ -39,7 +39,7 @@ class LayerSettings(Settings):
     gamma0: float = setting(0.5, "Contraction constant ||gamma A|| at the start.", above=0, below=1)
     scaling: str = setting(
         "norm",
-        "gamma = gamma0/||A(0)||, or gamma0/sqrt(width) as printed, which contracts for few.",
+        "gamma = gamma0/||A(0)||, or gamma0/sqrt(width) as GEN prints, which need not contract.",
         choices=("norm", "papers"),
     )
     init: str = setting("gaussian", "Law of A(0).", choices=("gaussian", "half-normal", "diagonal"))

@@ -335,7 +335,7 @@ def match_sphere(
         constant = t.alpha - t.mu / dimension
         a2 = math.sqrt(max(t.mu, 0.0) / (2 * square))
         a1, a0 = math.sqrt(max(t.beta, 0.0) / linear), math.sqrt(max(constant, 0.0)) - a2
-        spec = f"quadratic:a2={a2!r},a1={a1!r},a0={a0!r}"
+        name = f"quadratic:a2={a2!r},a1={a1!r},a0={a0!r}"
         reason = (
             f"α = {t.alpha:.4g} is at least μ/d = {t.mu / dimension:.4g}: "
             "one hidden layer of quadratic activation matches."
@@ -345,11 +345,11 @@ def match_sphere(
         )
     elif family == "cubic":
         c0, c1, c3 = (math.sqrt(max(x, 0.0)) for x in (t.alpha, t.beta / linear, t.mu / cube))
-        spec = f"hermite:scale=1.0,c0={c0!r},c1={c1!r},c3={c3!r}"
+        name = f"hermite:scale=1.0,c0={c0!r},c1={c1!r},c3={c3!r}"
         reason = "one hidden layer of cubic activation matches wherever α, β, μ are not negative."
     else:
         raise InputError(f"`family` is {family!r}; on the sphere choose quadratic or cubic.")
-    acts = (activation(spec),)
+    acts = (activation(name),)
     scale = t.alpha + t.beta + t.mu
     twin = sphere_scalars(acts, dimension, kernel=kernel.explicit)
     target, achieved = ({k: getattr(s, k) for k in ("alpha", "beta", "mu")} for s in (t, twin))

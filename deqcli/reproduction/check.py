@@ -103,10 +103,10 @@ def _compare_columns(
     study: Study[Any, Any], column: str, fresh: pd.DataFrame, committed: pd.DataFrame
 ) -> str:
     new, old = fresh[column], committed[column]
-    given = study.tolerances.get(column)
+    own = study.tolerances.get(column)
     floats = any(pd.api.types.is_float_dtype(part) for part in (new, old))
     if floats and all(pd.api.types.is_numeric_dtype(part) for part in (new, old)):
-        tolerance = given or study.tolerances.get("", Tolerance())
+        tolerance = own or study.tolerances.get("", Tolerance())
         room: float | NDArray[Any] = tolerance.absolute
         if tolerance.samples:
             room = room + tolerance.samples / committed[tolerance.count].to_numpy(float)
@@ -117,10 +117,10 @@ def _compare_columns(
         a, b = map(str, pair)
         if a == b:
             continue
-        if given is None or _NUMBER.sub("", a) != _NUMBER.sub("", b):
+        if own is None or _NUMBER.sub("", a) != _NUMBER.sub("", b):
             return f"row {row} is {a}, committed {b}"
         here, there = (np.array(_NUMBER.findall(part), dtype=float) for part in (a, b))
-        message = _off(here, there, np.full(len(here), row), given, given.absolute)
+        message = _off(here, there, np.full(len(here), row), own, own.absolute)
         if message:
             return message
     return ""

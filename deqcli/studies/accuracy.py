@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from deqcli.errors import InputError
 from deqcli.quantities import Claim, Finished, Measured, Quantity, mean
 from deqcli.settings import setting, with_default
-from deqcli.shared_settings import DeqSettings, SourceSettings, kernel_setting
+from deqcli.shared_settings import DeqSettings, SampleSettings, SourceSettings, kernel_setting
 from deqcli.study import Assembled, Study, Tolerance
 from deqcli.training.settings import TrainingSettings
 from deqcli.vocabulary import Kernel, Net, Solver
@@ -57,10 +57,7 @@ class AccuracySettings(TrainingSettings, SourceSettings, DeqSettings):
     act: str = with_default(DeqSettings, "act", "relu")
     sigma_a2: float = with_default(DeqSettings, "sigma_a2", 0.2)
     data: str = with_default(SourceSettings, "data", "mnist")
-    p: int | None = setting(
-        None, "Dimension of drawn samples.", least=2, metavar="P", default_text="1000",
-        derive=lambda settings: 1000 if settings.drawn else None,
-    )  # fmt: skip
+    p: int | None = with_default(SampleSettings, "p", None)
     train_size: int = setting(
         None, "Training samples, the same number of each class; 0: all.", least=0,
         derive=lambda settings: 0 if settings.own_file else _TRAINING, metavar="N",
@@ -80,7 +77,7 @@ class AccuracySettings(TrainingSettings, SourceSettings, DeqSettings):
         "Networks: the DEQ; the explicit one that 'deqcli match' finds for it; one of that depth "
         "with the DEQ's own activation.",
     )
-    match: Kernel = kernel_setting(Kernel.CK)
+    match: Kernel = kernel_setting(Kernel.CK, "Kernel that the matched network shares with the DEQ")
     trials: int = setting(3, "Trainings of each network, with other weights and batches.", least=1)
     solver: Solver = setting(Solver.GAUSS_SEIDEL, "Fixed-point iteration of the DEQ.")
     tolerance: float = setting(1e-3, "Relative residual of the fixed point.", least=1e-6, below=1)
@@ -90,7 +87,7 @@ class AccuracySettings(TrainingSettings, SourceSettings, DeqSettings):
         "Takes 16 train-size (train-size + test-size) bytes.",
     )
     ridge: float = setting(
-        1e-3, "Ridge of --limit, in units of the kernel's mean diagonal.", least=0
+        1e-3, "Ridge of the limits, in units of the kernel's mean diagonal.", least=0
     )
 
     def check(self) -> None:

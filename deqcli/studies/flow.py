@@ -86,8 +86,8 @@ class Flow(Study[FlowSettings, Prepared]):
     """Train only the implicit layer of a ReLU DEQ, and check the theory's promises.
 
     Follows f(x) = z'b/sqrt(m), z = relu(gamma A'z + phi(W'x)), with A trained on half the squared
-    error and labels -1 and 1, for several widths m. Every sample is scaled to norm 1 (after
-    --preprocess), and points on the sphere are labelled by the sign of their first coordinate.
+    error and labels -1 and 1, for several widths m. Every sample is preprocessed, then
+    scaled to norm 1, and points on the sphere are labelled by the sign of their first coordinate.
     Writes loss and error on training and test samples, ||gamma A||, the kernel's extreme
     eigenvalues, the distance to the linearised path, and the promised envelope and bound.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from deqcli.errors import InputError
 from deqcli.quantities import Finished, Measured, Quantity
 from deqcli.settings import setting, with_default
-from deqcli.shared_settings import DeqSettings, SampleSettings, kernel_setting
+from deqcli.shared_settings import LAW_FIELDS, DeqSettings, SampleSettings, kernel_setting
 from deqcli.study import Assembled, Study, Tolerance, prepared
 from deqcli.vocabulary import Kernel, Net
 
@@ -68,9 +68,7 @@ class MatchSettings(SampleSettings, DeqSettings):
             raise InputError("`tau0` does not matter on the sphere; leave it out.")
 
     def unused(self) -> Collection[str]:
-        if self.tau0 is None:
-            return super().unused()
-        return {"data", "n", "p", "classes", "mean_norm", "covariance", "select", "preprocess"}
+        return super().unused() if self.tau0 is None else {"data", "n", *LAW_FIELDS}
 
     def inputs(self) -> dict[str, Any]:
         return super().inputs() if self.tau0 is None else {}

@@ -20,8 +20,7 @@ class TrainingSettings(Settings):
 
     train: str = setting(
         "all",
-        "Which weights are trained. With only the readout, a wide network is its CK; with all, its "
-        "NTK.",
+        "Which weights are trained. Wide networks then learn by their CK (readout) or NTK (all).",
         choices=("all", "readout"),
     )
     epochs: int = setting(40, "Passes over the samples.", least=1)
