@@ -58,10 +58,8 @@ class MatchSettings(SampleSettings, DeqSettings):
         super().check()
         if self.data != "sphere":
             return
-        if self.family not in ("auto", "quadratic"):
-            raise InputError(
-                f"`family` is {self.family}; on the sphere the twin is a quadratic layer (HLD)."
-            )
+        if self.family not in ("auto", "quadratic", "cubic"):
+            raise InputError(f"`family` is {self.family}; on the sphere give quadratic or cubic.")
         if self.layers == "2":
             raise InputError("`layers` is 2; on the sphere one layer is enough (HLD Corollary 1).")
         if self.tau0 is not None:
@@ -128,10 +126,11 @@ class MatchStudy(Study[MatchSettings, Prepared]):
             if tau0 is None:
                 assert model is not None
                 act, sigma_a2, sigma_b2 = deq
-                dimension = model.X.shape[1]
+                family = "quadratic" if settings.family == "auto" else settings.family
                 sphere_twin = match_sphere(
-                    act, sigma_a2, dimension, settings.kernel, sigma_b2=sigma_b2
-                )
+                    act, sigma_a2, model.X.shape[1], settings.kernel, sigma_b2=sigma_b2,
+                    family=family,
+                )  # fmt: skip
                 plain = (activation(act),) * len(sphere_twin.acts)
                 return Prepared(settings, model, sphere_twin, plain)
             twin = match(*deq, tau0, kernel=settings.kernel, family=settings.family, layers=layers)

@@ -77,6 +77,14 @@ def test_sphere_gives_the_papers_coefficients(deqcli):
         np.testing.assert_allclose(values, numbers, atol=6e-6)
 
 
+def test_on_the_sphere_the_family_that_is_advised_can_be_had(deqcli):
+    odd = ("match", "--data", "sphere", "--act", "tanh", "--n", "40", "--p", "60", "-j", "1")
+    done = deqcli(*odd)
+    assert done.code == 3
+    assert "cubic activation would do" in done.err
+    assert deqcli(*odd, "--sigma-a2", "0.1", "--family", "cubic", "--export", "numpy").code == 0
+
+
 def test_tau0_in_place_of_data(deqcli):
     done = deqcli("match", "--act", "gelu", "--sigma-a2", "0.1", "--kernel", "preactivation-ntk",
                   "--tau0", "1.2", "--name", "t")  # fmt: skip
@@ -114,7 +122,7 @@ def test_export_is_not_overwritten_silently(deqcli):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--data", "sphere", "--family", "htanh"), "--family is htanh; on the sphere the twin is"),
+        (("--data", "sphere", "--family", "htanh"), "--family is htanh; on the sphere give"),
         (("--data", "sphere", "--layers", "2"), "--layers is 2; on the sphere one layer is enough"),
         (("--data", "sphere", "--tau0", "1"), "--tau0 does not matter on the sphere"),
         (("--layers", "3"), "--layers is '3'; choose from 1, 2, auto"),
