@@ -13,6 +13,7 @@ from deqcli._version import __version__ as __version__
 if TYPE_CHECKING:
     from deqcli.activations import Activation as Activation
     from deqcli.activations import activation as activation
+    from deqcli.data.images import load as load
     from deqcli.data.mixture import GaussianMixture as GaussianMixture
     from deqcli.data.mixture import sphere as sphere
     from deqcli.equivalents import Equivalent as Equivalent
@@ -21,7 +22,12 @@ if TYPE_CHECKING:
     from deqcli.equivalents import operator_norm as operator_norm
     from deqcli.kernels.exact import explicit_kernels as explicit_kernels
     from deqcli.kernels.exact import implicit_kernels as implicit_kernels
+    from deqcli.matching import export as export
     from deqcli.matching import match as match
+    from deqcli.matching import match_sphere as match_sphere
+    from deqcli.monte_carlo import Ensemble as Ensemble
+    from deqcli.monte_carlo import accumulate as accumulate
+    from deqcli.runs.execute import Result as Result
     from deqcli.runs.execute import run as run
     from deqcli.scalars import explicit_scalars as explicit_scalars
     from deqcli.scalars import implicit_scalars as implicit_scalars
@@ -32,11 +38,13 @@ if TYPE_CHECKING:
 #: Where each public name lives.
 _HOME = {
     "deqcli.activations": ("Activation", "activation"),
+    "deqcli.data.images": ("load",),
     "deqcli.data.mixture": ("GaussianMixture", "sphere"),
     "deqcli.equivalents": ("Equivalent", "equivalent", "operator_distance", "operator_norm"),
     "deqcli.kernels.exact": ("explicit_kernels", "implicit_kernels"),
-    "deqcli.matching": ("match",),
-    "deqcli.runs.execute": ("run",),
+    "deqcli.matching": ("export", "match", "match_sphere"),
+    "deqcli.monte_carlo": ("Ensemble", "accumulate"),
+    "deqcli.runs.execute": ("Result", "run"),
     "deqcli.scalars": ("explicit_scalars", "implicit_scalars", "sphere_scalars"),
     "deqcli.statistics": ("estimate_statistics",),
     "deqcli.vocabulary": ("Kernel",),
