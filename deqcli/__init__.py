@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from deqcli.equivalents import operator_norm as operator_norm
     from deqcli.kernels.exact import explicit_kernels as explicit_kernels
     from deqcli.kernels.exact import implicit_kernels as implicit_kernels
-    from deqcli.matching import export as export
     from deqcli.matching import match as match
     from deqcli.matching import match_sphere as match_sphere
+    from deqcli.matching.export import export as export
     from deqcli.monte_carlo import Ensemble as Ensemble
     from deqcli.monte_carlo import accumulate as accumulate
     from deqcli.runs.execute import Result as Result

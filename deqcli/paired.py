@@ -6,9 +6,9 @@ than the networks themselves.
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 
+from deqcli.quantities import standard_error
 from deqcli.vocabulary import Net
 
 #: What the status of an epoch begins with after which training was cut short.
@@ -52,8 +52,7 @@ def gaps(table: pd.DataFrame) -> pd.DataFrame:
     for net in (Net.MATCHED, Net.PLAIN):
         differences = (final[Net.DEQ] - final[net]).dropna()
         for key, pairs in differences.groupby(["dataset", "width"], sort=False):
-            count = pairs.size
-            error = float(pairs.std(ddof=1) / np.sqrt(count)) if count > 1 else None
-            rows.append((key[0], net.value, key[1], float(pairs.mean()), error, count))
+            error = standard_error(pairs.tolist())
+            rows.append((key[0], net.value, key[1], float(pairs.mean()), error, pairs.size))
     names = ["dataset", "net", "width", "mean", "standard_error", "trials"]
     return pd.DataFrame(rows, columns=names).astype({"standard_error": object})

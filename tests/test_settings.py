@@ -20,11 +20,11 @@ from deqcli.settings import (
     Settings,
     check_keys,
     options,
-    read_document,
     setting,
     split_activations,
     with_default,
 )
+from deqcli.settings_files import read_document
 from deqcli.vocabulary import Kernel
 
 

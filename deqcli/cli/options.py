@@ -14,14 +14,8 @@ from typing import Any, TypeVar
 import click
 
 from deqcli.errors import DeqcliError, InputError
-from deqcli.settings import (
-    Option,
-    Settings,
-    check_keys,
-    options,
-    read_document,
-    split_commas,
-)
+from deqcli.settings import Option, Settings, check_keys, options, split_commas
+from deqcli.settings_files import read_document
 
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -108,7 +107,8 @@ def command(
 
     # Before hours of work: what is broken there is known now.
     kept = summary.read(committed)
-    with _folder(fresh) as folder:
+    with tempfile.TemporaryDirectory(prefix="deqcli-") as place:
+        folder = fresh or Path(place)
         outcomes = runner.run_all(presets, folder)
         same = _compare(outcomes, kept, folder, committed)
     skipped = any(outcome.status == "skipped" for outcome, _ in outcomes)
@@ -123,15 +123,6 @@ def _presets(wanted: tuple[str, ...], size: Size) -> list[Preset]:
     # Named beside "all", a name that does not exist is still a mistake.
     names = dict.fromkeys([*presets.names(), *named]) if everything else named
     return [presets.sized(presets.load(name), size) for name in names]
-
-
-@contextlib.contextmanager
-def _folder(fresh: Path | None) -> Iterator[Path]:
-    if fresh is not None:
-        yield fresh
-        return
-    with tempfile.TemporaryDirectory(prefix="deqcli-") as place:
-        yield Path(place)
 
 
 @dataclass(frozen=True)

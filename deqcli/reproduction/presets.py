@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from deqcli.errors import InputError
-from deqcli.settings import Settings, read_document
+from deqcli.settings import Settings
+from deqcli.settings_files import read_document
 from deqcli.study import Study, get
 from deqcli.vocabulary import suggestion
 

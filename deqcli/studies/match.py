@@ -161,6 +161,8 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         """Make the table: eigenvalues, scalars and sampled activations, one row each."""
         import pandas as pd
 
+        from deqcli.activations import activation
+
         settings, model, twin = prepared.settings, prepared.model, prepared.twin
         frames = [_activation_rows(settings, twin), _scalar_rows(twin)]
         findings: dict[str, Any] = {
@@ -174,7 +176,7 @@ class MatchStudy(Study[MatchSettings, Prepared]):
             findings |= distances
             frames += _eigenvalue_rows(twin, spectra, distances)
         table = pd.concat(frames, ignore_index=True)
-        table["act"] = _deq_activation(settings).name
+        table["act"] = activation(settings.act).name
         table["sigma_a2"] = settings.sigma_a2
         table["data"] = settings.data if model is not None else f"tau0 = {twin.tau0:g}"
         table["n"] = 0 if model is None else model.inputs.data.n_samples
@@ -236,12 +238,6 @@ def _finding(run: Finished, key: str) -> Measured:
     return Measured(run.findings[key])
 
 
-def _deq_activation(settings: MatchSettings) -> Activation:
-    from deqcli.activations import activation
-
-    return activation(settings.act)
-
-
 def _compare(load: Load) -> tuple[dict[Net, NDArray[np.float64]], dict[str, float]]:
     """Return the spectra of the three networks, and the distances of two to the DEQ."""
     from deqcli.equivalents import operator_distance, operator_norm
@@ -289,8 +285,10 @@ def _activation_rows(settings: MatchSettings, twin: Match) -> pd.DataFrame:
     import numpy as np
     import pandas as pd
 
+    from deqcli.activations import activation
+
     x = twin.tau0 * np.linspace(-_REACH, _REACH, _SAMPLES)
-    deq = _deq_activation(settings)
+    deq = activation(settings.act)
     if twin.deq is not None:
         deq = deq.shifted(twin.deq.shift)
     curves = [("deq", "phi", deq)]
