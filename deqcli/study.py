@@ -166,7 +166,7 @@ class Study(abc.ABC, Generic[S, P]):
         """Return settings for another draw of the data, None where a run averages over draws."""
         return None
 
-    def exports(self, settings: S) -> Mapping[str, str]:
+    def exports(self, settings: S, prepare: Callable[[], P]) -> Mapping[str, str]:
         """Return further files that the settings ask for: texts by what follows the stem."""
         return {}
 
@@ -263,6 +263,9 @@ def _package() -> Any:
 
 
 @functools.lru_cache(maxsize=1)
-def prepared(name: str, settings: Settings) -> Any:
-    """Return what a study prepared for its settings in this process, made once."""
+def prepared(name: str, settings: Settings, identity: str) -> Any:
+    """Return what a study prepared for its settings in this process, made once.
+
+    The hash of the run tells apart a file of data that has changed under its name.
+    """
     return get(name).prepare(settings)

@@ -276,3 +276,13 @@ def test_other_settings_are_prepared_anew(counts):
     assert counts["loads"] == 1
     deqcli.run("spectrum", **TINY["spectrum"], estimator="exact", seed=1, jobs=1)
     assert counts["loads"] == 2
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_file_that_changed_under_its_name_is_read_again(tmp_path, jobs):
+    path, distances = tmp_path / "mine.npz", []
+    for scale in (1.0, 2.0):
+        np.savez(path, X=scale * np.eye(20), y=np.repeat([0, 1], 10))
+        chosen = {"data": str(path), "preprocess": "raw", "estimator": "exact"}
+        distances.append(deqcli.run("spectrum", jobs=jobs, **chosen).findings["distances"])
+    assert distances[0] != distances[1]

@@ -196,9 +196,9 @@ def _fitting_jobs(study: Study[Any, Any], settings: Settings, scheduler: str | N
     return most if available is None else max(min(most, available // needed), 1)
 
 
-def compute_point(study: str, settings: Settings, *arguments: Any) -> Any:
+def compute_point(study: str, settings: Settings, identity: str, *arguments: Any) -> Any:
     """Compute one point in whatever process this is."""
-    return get(study).compute(prepared(study, settings), *arguments)
+    return get(study).compute(prepared(study, settings, identity), *arguments)
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ class _Run:
             # Whatever is wrong with the inputs is said here: before any file is touched, and once
             # instead of by every worker.
             with pinned(self.study.threads):
-                prepared(self.study.name, self.settings)
+                self._prepared(store)
         # A finished result is only read, which works in a folder that cannot be written to.
         whole = finished and store.whole(f".{name}" for name in self.formats)
         with nullcontext() if whole else store.open(force=force):
@@ -260,6 +260,9 @@ class _Run:
             record = store.record() or {}
         return result(status, reused=reused, paths=paths, record=record, _table=table)
 
+    def _prepared(self, store: Store) -> Any:
+        return prepared(self.study.name, self.settings, store.hash)
+
     def _compute(
         self, store: Store, points: Mapping[str, tuple[Any, ...]], jobs: int
     ) -> tuple[Failure, ...]:
@@ -269,7 +272,7 @@ class _Run:
             self.study.name, len(points), where, self.study.threads,
         )  # fmt: skip
         outcomes = run_points(
-            partial(compute_point, self.study.name, self.settings),
+            partial(compute_point, self.study.name, self.settings, store.hash),
             points,
             jobs=jobs,
             scheduler=self.scheduler,
@@ -294,8 +297,7 @@ class _Run:
         # Pinned like the points: what is computed here ends in the CSV too, and the record has
         # the threads that were used.
         with pinned(self.study.threads):
-            inputs = prepared(self.study.name, self.settings)
-            assembled = self.study.assemble(inputs, store.load)
+            assembled = self.study.assemble(self._prepared(store), store.load)
             files.write_csv(store.path(".csv"), assembled.table)
             suffixes = [".csv", *self._draw(store, self.formats)]
             if assembled.arrays is not None:
@@ -331,7 +333,8 @@ class _Run:
 
     def _export(self, store: Store, force: bool) -> tuple[Path, ...]:
         paths = []
-        for ending, text in self.study.exports(self.settings).items():
+        prepare = partial(self._prepared, store)
+        for ending, text in self.study.exports(self.settings, prepare).items():
             path = store.path(ending)
             paths.append(path)
             there = path.read_text(encoding="utf-8") if path.exists() else None

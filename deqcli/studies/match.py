@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from deqcli.errors import InputError
 from deqcli.quantities import Finished, Measured, Quantity
 from deqcli.settings import setting, with_default
 from deqcli.shared_settings import LAW_FIELDS, DeqSettings, SampleSettings, kernel_setting
-from deqcli.study import Assembled, Study, Tolerance, prepared
+from deqcli.study import Assembled, Study, Tolerance
 from deqcli.vocabulary import Kernel, Net
 
 if TYPE_CHECKING:
@@ -223,12 +223,14 @@ class MatchStudy(Study[MatchSettings, Prepared]):
     def reseeded(self, settings: MatchSettings, seed: int) -> MatchSettings | None:
         return replace(settings, seed=seed) if settings.drawn and settings.tau0 is None else None
 
-    def exports(self, settings: MatchSettings) -> Mapping[str, str]:
+    def exports(
+        self, settings: MatchSettings, prepare: Callable[[], Prepared]
+    ) -> Mapping[str, str]:
         if settings.export is None:
             return {}
         from deqcli.matching import export
 
-        twin = prepared(self.name, settings).twin
+        twin = prepare().twin
         if not twin.feasible:
             return {}
         return {f"-{settings.export}.py": export(twin, settings.export)}

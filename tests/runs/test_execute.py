@@ -271,7 +271,7 @@ def test_inputs_are_prepared_once_for_all_points_and_the_table(tmp_path, toy, mo
 
 
 def test_exports_are_written_and_never_over_another_text(tmp_path, toy, monkeypatch):
-    monkeypatch.setattr(toy, "exports", lambda self, settings: {"-toy.py": "x = 1\n"})
+    monkeypatch.setattr(toy, "exports", lambda self, settings, prepare: {"-toy.py": "x = 1\n"})
     result = run_toy(tmp_path, size=20)
     assert result.paths[-1] == tmp_path / "toy-toy.py"
     assert result.paths[-1].read_text() == "x = 1\n"

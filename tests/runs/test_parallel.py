@@ -11,7 +11,7 @@ from deqcli.errors import InputError, RunError
 from deqcli.runs.execute import compute_point
 from deqcli.runs.parallel import Failure, run_points
 
-POINTS = {f"trial {trial}": ("toy", ToySettings(), trial) for trial in range(4)}
+POINTS = {f"trial {trial}": ("toy", ToySettings(), "", trial) for trial in range(4)}
 
 
 def report(index):
