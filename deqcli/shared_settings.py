@@ -115,25 +115,17 @@ class SourceSettings(SeedSettings):
         return {**values, "data": Path(self.data).name} if self.own_file else values
 
 
-def _default_n(settings: Any) -> int | None:
-    return 800 if settings.drawn else None
-
-
-def _default_p(settings: Any) -> int | None:
-    return 1000 if settings.drawn else None
-
-
 @dataclass(frozen=True, kw_only=True)
 class SampleSettings(SourceSettings):
     """One set of samples: where they come from and how many."""
 
     n: int | None = setting(
-        None, "Number of samples.", least=2, derive=_default_n, metavar="N",
-        default_text="800; all of a real data set",
+        None, "Number of samples.", least=2, default_text="800; all of a real data set",
+        metavar="N", derive=lambda settings: 800 if settings.drawn else None,
     )  # fmt: skip
     p: int | None = setting(
-        None, "Dimension of drawn samples.", least=2, derive=_default_p, metavar="P",
-        default_text="1000",
+        None, "Dimension of drawn samples.", least=2, metavar="P", default_text="1000",
+        derive=lambda settings: 1000 if settings.drawn else None,
     )  # fmt: skip
 
     @property

@@ -76,25 +76,24 @@ class Errata(Study[ErrataSettings, ErrataSettings]):
     def memory(self, settings: ErrataSettings) -> int:
         return 8 * 6 * max(settings.n) ** 2 + 200_000_000
 
-    def compute(self, prepared: ErrataSettings, name: str, n: int = 0, trial: int = 0) -> Arrays:
+    def compute(self, settings: ErrataSettings, name: str, n: int = 0, trial: int = 0) -> Arrays:
         """Measure one erratum, what simulated networks say, or the number of one claim."""
         import numpy as np
 
         from deqcli.misprints import CLAIMS, measure, measure_networks
 
         if name == _EMPIRICAL:
-            return measure_networks(prepared.seed)
+            return measure_networks(settings.seed)
         if name in CLAIMS:
-            return {"evidence": np.array(json.dumps(CLAIMS[name].evidence(prepared.seed)))}
-        return measure(name, prepared.seed, n, trial)
+            return {"evidence": np.array(json.dumps(CLAIMS[name].evidence(settings.seed)))}
+        return measure(name, settings.seed, n, trial)
 
-    def assemble(self, prepared: ErrataSettings, load: Load) -> Assembled:
+    def assemble(self, settings: ErrataSettings, load: Load) -> Assembled:
         """Make the table, one row a form and point, and the evidence of each entry."""
         import pandas as pd
 
         from deqcli.misprints import CLAIMS, ERRATA, NETWORKS, SAMPLES, SETUP, WIDTH
 
-        settings = prepared
         rows = [
             {"erratum": name, "where": erratum.where, "form": form, "kernel": erratum.kernel,
              "n": n, "trial": trial, "error": float(point[form]), "norm": float(point["norm"])}

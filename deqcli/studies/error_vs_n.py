@@ -126,14 +126,13 @@ class ErrorVsN(Study[ErrorSettings, ErrorSettings]):
         width = settings.width if settings.estimator == Estimator.MONTE_CARLO else 0
         return 8 * 3 * largest**2 + 4 * width * (3 * width + 8 * largest) + 150_000_000
 
-    def compute(self, prepared: ErrorSettings, n: int, trial: int) -> Arrays:
+    def compute(self, settings: ErrorSettings, n: int, trial: int) -> Arrays:
         """Measure the error of every activation on one data set."""
         import numpy as np
 
         from deqcli.equivalents import operator_distance, operator_norm
         from deqcli.models import deq_model
 
-        settings = prepared
         # The stream does not know the activation: all of them see the same samples.
         streams = self.data_streams(settings, n, trial)
         inputs = settings.law(settings.dimension(n)).load(streams, n)
@@ -168,13 +167,12 @@ class ErrorVsN(Study[ErrorSettings, ErrorSettings]):
             )
         return total.mean(settings.kernel)
 
-    def assemble(self, prepared: ErrorSettings, load: Load) -> Assembled:
+    def assemble(self, settings: ErrorSettings, load: Load) -> Assembled:
         """Make the table, one row an activation, size and trial, with the fitted slopes."""
         import pandas as pd
 
         from deqcli.activations import activation
 
-        settings = prepared
         points = {
             (n, trial): load(_key(n, trial)) for n in settings.n for trial in range(settings.trials)
         }
