@@ -80,6 +80,11 @@ class SourceSettings(SeedSettings):
         return self.data in DRAWN
 
     @property
+    def on_sphere(self) -> bool:
+        """Whether samples lie on the unit sphere, where activations are not centred (HLD)."""
+        return self.data == "sphere"
+
+    @property
     def own_file(self) -> bool:
         """Whether the samples are those of a person's file."""
         return self.data.lower().endswith((".npz", ".csv"))
@@ -90,7 +95,7 @@ class SourceSettings(SeedSettings):
 
         if self.data == "gmm":
             return Mixture(p or 0, self.classes, self.mean_norm, self.covariance)
-        if self.data == "sphere":
+        if self.on_sphere:
             return Sphere(p or 0, self.classes)
         if p is not None:
             raise InputError(f"`p` is {p}; the data {self.data!r} has its own dimension.")
@@ -158,7 +163,7 @@ class DeqSettings(Settings):
 
         super().check()
         # The papers ask for a smaller sigma_a2 than existence, but not on the sphere.
-        papers_range = getattr(self, "data", None) != "sphere"
+        papers_range = not getattr(self, "on_sphere", False)
         check_existence(
             activation(self.act), self.sigma_a2, self.sigma_b2, papers_range=papers_range
         )

@@ -22,6 +22,7 @@ from deqcli import matching, misprints
 from deqcli import study as studies
 from deqcli.cli import run as run_cli
 from deqcli.cli.studies import StudyCommand
+from deqcli.data import files as own_files
 from deqcli.data import images, laws
 from deqcli.errors import InputError
 from deqcli.kernels.exact import ExactKernels
@@ -266,8 +267,11 @@ def test_a_file_is_loaded_once(counts, tmp_path):
     deqcli.run("match", data=str(path), jobs=1)
     assert counts == {"loads": 1, "reads": 1, "matches": 1, "kernels": 3}
     counts.clear()
+    own_files._parse.cache_clear()
     deqcli.run("flow", data=str(path), n=20, test_size=6, widths=[10, 20], steps=2, jobs=1)
     assert counts == {"loads of halves": 1, "reads": 1}
+    # Its size and classes were asked for before: parsed once all the same.
+    assert own_files._parse.cache_info().misses == 1
 
 
 def test_other_settings_are_prepared_anew(counts):

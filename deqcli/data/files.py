@@ -11,6 +11,7 @@ Labels may be numbers or text; the classes are numbered in sorted order and keep
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import logging
 from pathlib import Path
@@ -72,15 +73,21 @@ def read(path: Path) -> tuple[Dataset, str]:
     try:
         with path.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-            file.seek(0)
-            details = {}
-            if path.suffix.lower() == ".npz":
-                arrays = read_npz(file, path, ("X", "y"))
-                X, y = arrays["X"], arrays["y"]
-            else:
-                X, y, details["label_column"] = _read_csv(file, path)
+        return _parse(path, sha256), sha256
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+# Settings ask a file for its size and classes before a study loads it: parsed once all the same.
+@functools.lru_cache(maxsize=1)
+def _parse(path: Path, sha256: str) -> Dataset:
+    details = {}
+    with path.open("rb") as file:
+        if path.suffix.lower() == ".npz":
+            arrays = read_npz(file, path, ("X", "y"))
+            X, y = arrays["X"], arrays["y"]
+        else:
+            X, y, details["label_column"] = _read_csv(file, path)
     X = _check_values(X, path)
     y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
     if y.shape != X.shape[:1]:
@@ -91,7 +98,7 @@ def read(path: Path) -> tuple[Dataset, str]:
     if X.shape[0] < 2:
         raise DataError(f"{path} has fewer than two samples.")
     labels, classes = number_labels(y, path)
-    return Dataset(X, labels, str(path), classes, details), sha256
+    return Dataset(X, labels, str(path), classes, details)
 
 
 def number_labels(y: NDArray[Any], path: Path) -> tuple[NDArray[np.int64], tuple[str, ...]]:

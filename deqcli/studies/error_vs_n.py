@@ -65,8 +65,7 @@ class ErrorSettings(MonteCarloSettings, SourceSettings):
         self.law(self.dimension(min(self.n))).check()
         chosen = [activation(name) for name in self.act]
         for act in chosen:
-            papers_range = self.data != "sphere"
-            check_existence(act, self.sigma_a2, self.sigma_b2, papers_range=papers_range)
+            check_existence(act, self.sigma_a2, self.sigma_b2, papers_range=not self.on_sphere)
         if len({act.name for act in chosen}) != len(chosen):
             raise InputError("`act` names an activation twice; give each once.")
         if len(self.n) < 2:

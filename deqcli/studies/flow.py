@@ -45,7 +45,7 @@ class FlowSettings(LayerSettings, DescentSettings, SampleSettings):
 
     def check(self) -> None:
         super().check()
-        if self.data == "sphere":
+        if self.on_sphere:
             return
         if self.data.endswith(":test"):
             raise InputError(
@@ -121,7 +121,7 @@ class Flow(Study[FlowSettings, Prepared]):
         for trial in range(settings.trials):
             streams = self.data_streams(settings, trial)
             halves = law.load_halves(streams, settings.n, settings.test_size)
-            (X, y), (X_test, y_test) = (_unit(data, settings.data == "sphere") for data in halves)
+            (X, y), (X_test, y_test) = (_unit(data, settings.on_sphere) for data in halves)
             trials.append(Samples(X, y, X_test, y_test))
         return Prepared(settings, tuple(trials))
 

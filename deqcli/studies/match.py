@@ -56,7 +56,7 @@ class MatchSettings(SampleSettings, DeqSettings):
 
     def check(self) -> None:
         super().check()
-        if self.data != "sphere":
+        if not self.on_sphere:
             return
         if self.family not in ("auto", "quadratic", "cubic"):
             raise InputError(f"`family` is {self.family}; on the sphere give quadratic or cubic.")
