@@ -43,7 +43,7 @@ def test_structured_operator_is_the_dense_formula(kernel, n, p, classes):
 
 
 @pytest.mark.parametrize("kernel", Kernel)
-@pytest.mark.parametrize("act", ["tanh", "relu", "swish"])
+@pytest.mark.parametrize("act", ["tanh", "relu", pytest.param("swish", marks=pytest.mark.slow)])
 def test_kernels_approach_their_equivalents(act, kernel):
     sizes = (128, 256, 512, 1024)
     distances = []

@@ -29,6 +29,7 @@ def test_head_has_the_two_commands():
     assert all(line.startswith("deqcli ") for group in COMMANDS for line in group)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", COMMANDS, ids=lambda group: group[0])
 def test_commands_run(group, tmp_path):
     for line in group:

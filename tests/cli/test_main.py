@@ -209,6 +209,7 @@ def test_bench_monte_carlo_prints_ratios(deqcli):
     assert "share_of_products" in done.out
 
 
+@pytest.mark.slow
 def test_bench_match_names_the_twins(deqcli):
     done = deqcli("bench", "match", "--act", "tanh,relu")
     assert done.code == 0
