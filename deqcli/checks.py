@@ -41,8 +41,10 @@ class Range:
         return self.least <= value <= self.most and self.above < value < self.below
 
 
-#: A variance or a width that may not vanish.
+#: A variance or a length, one that may not vanish and one that may; how many of something.
 SCALE = Range(least=SMALLEST, most=LARGEST)
+NOT_NEGATIVE = Range(least=0, most=LARGEST)
+POSITIVE = Range(least=1)
 
 
 def number(value: Any, name: str, kind: type[N], allowed: Range | None = None) -> N:
