@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
+from deqcli.checks import one_line
 from deqcli.errors import ActivationError
 
 Function = Callable[[NDArray[Any]], NDArray[Any]]
@@ -140,11 +141,13 @@ class Guarded:
         view = x.view()
         view.flags.writeable = False
         try:
-            value = np.asarray(self.function(view))
+            # What overflows is looked at by whoever asked.
+            with np.errstate(all="ignore"):
+                value = np.asarray(self.function(view))
         except (Exception, SystemExit) as error:
             raise ActivationError(
                 f"{self.label} failed on a numpy array of shape {x.shape} "
-                f"({type(error).__name__}: {error}); it must take and return an array."
+                f"({type(error).__name__}: {one_line(error)}); it must take and return an array."
             ) from error
         if value.shape != x.shape:
             raise ActivationError(

@@ -22,7 +22,7 @@ from deqcli import activation_functions as functions
 from deqcli import checks
 from deqcli.activation_functions import Function
 from deqcli.closed_forms import ClosedForm, Erf, PiecewiseLinear, Sinusoid
-from deqcli.checks import shown
+from deqcli.checks import one_line, shown
 from deqcli.errors import ActivationError, InputError
 
 #: Parameters of activations.
@@ -231,7 +231,7 @@ def _imported(module: str, attribute: str) -> Activation:
     except (Exception, SystemExit) as error:
         raise ActivationError(
             f"activation {module}:{attribute}: importing the module failed "
-            f"({type(error).__name__}: {error})."
+            f"({type(error).__name__}: {one_line(error)})."
         ) from error
     finally:
         if added:
@@ -315,9 +315,12 @@ def _make_hermite(scale: float = 1.0, **coefficients: float) -> Activation:
     coefficients = {key: coefficients[key] for key in sorted(coefficients)} or {"c1": 1.0}
     terms = range(1 + max(int(key[1:]) for key in coefficients))
     series = [coefficients.get(f"c{k}", 0.0) / math.sqrt(math.factorial(k)) for k in terms]
-    powers = enumerate(hermite_e.herme2poly(np.array(series)))
-    ascending = tuple(float(c) / scale**k for k, c in powers)
-    return _polynomial("hermite", ascending, scale=scale, **coefficients)
+    powers = hermite_e.herme2poly(np.array(series))
+    with np.errstate(all="ignore"):
+        ascending = powers / np.float64(scale) ** np.arange(powers.size)
+    if not np.isfinite(ascending).all():
+        raise ActivationError(f"activation 'hermite': `scale` is {scale:g}; give a larger one.")
+    return _polynomial("hermite", tuple(ascending.tolist()), scale=scale, **coefficients)
 
 
 def _polynomial(name: str, ascending: tuple[float, ...], **parameters: float) -> Activation:

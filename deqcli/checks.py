@@ -91,8 +91,10 @@ def shown(value: Any) -> str:
     >>> shown(range(3)), len(shown("x" * 1000))
     ('range(0, 3)', 60)
     """
-    try:
-        text = " ".join(repr(value).split())
-    except Exception:
-        text = f"a {type(value).__name__}"
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return one_line(repr(value), 60)
+
+
+def one_line(text: object, most: int = 200) -> str:
+    """Return a text, such as another library's error, on one line and cut to a length."""
+    line = " ".join(str(text).split())
+    return line if len(line) <= most else f"{line[: most - 3]}..."

@@ -111,6 +111,7 @@ class Moments:
     mean: float
 
 
+@np.errstate(all="ignore")  # what is not finite is refused
 def moments(act: Activation, tau: float) -> Moments:
     r"""Return the moments of ``act``, shift included, at standard deviation ``tau``.
 
@@ -213,6 +214,7 @@ def centring(act: Activation, sigma_a2: float, sigma_b2: float | None, tau0: flo
     return Centring(tau, moments(base, tau).mean)
 
 
+@np.errstate(all="ignore")
 def second_moments(act: Activation, scales: Array) -> tuple[Array, Array]:
     r"""Return :math:`E\phi^2(\tau\xi)` and :math:`E\phi'(\tau\xi)^2` for each standard deviation.
 
@@ -275,6 +277,7 @@ def check_resolved(act: Activation, scale: float, from_scale: float = _CORE / (2
 
 
 @functools.lru_cache(maxsize=256)
+@np.errstate(all="ignore")
 def _check_resolved(act: Activation, scale: float, tolerance: float = 1e-11) -> None:
     breaks, width, core = _layout(scale, act.kinks)
     halves = tuple(

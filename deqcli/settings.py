@@ -155,7 +155,7 @@ class Option:
             values = self.rule.split(value)
         # A set has no order, and the order belongs to the identity of a run.
         elif isinstance(value, Collection) and not isinstance(value, Set | Mapping | bytes):
-            values = list(value)
+            values = list(value) if getattr(value, "ndim", 1) else [value]
         if not values:
             raise InputError(f"`{self.name}` is empty; give at least one value.")
         converted = [self._convert_one(part) for part in values]
