@@ -162,6 +162,8 @@ def check_existence(
     :math:`\sigma_a^2 < 1/4L^2`, which makes finite-width solves contract too (theory.md §2).
     HLD, on the sphere, does not; ``papers_range=False`` leaves the warning out.
     """
+    if act.lipschitz == 0:
+        raise InputError(f"`act` is {act.name!r}, a constant; a network needs one that varies.")
     sigma_a2 = number(sigma_a2, "sigma_a2", float, NOT_NEGATIVE)
     bound = act.lipschitz**-2 if act.lipschitz > SMALLEST else math.inf
     if sigma_a2 > 0 and sigma_a2 >= bound:

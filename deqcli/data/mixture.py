@@ -65,7 +65,7 @@ class GaussianMixture:
         try:
             centre = check_samples(np.atleast_2d(means), "means")
             parts = tuple(np.array(c, dtype=np.float64) for c in covariances)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise DataError(f"means and covariances must be numbers: {error}.") from None
         if len(parts) != len(centre):
             raise DataError(f"{len(centre)} means but {len(parts)} covariances.")

@@ -95,7 +95,7 @@ def a_file(rng: Random, folder: Path) -> tuple[str, Callable[[], list[str]]]:
     return f"read_document({path.name} of {bytes(content[:80])!r})", load
 
 
-def faults(case: int, folder: Path) -> list[str]:
+def faults(case: int, folder: Path = Path()) -> list[str]:
     """Load one mapping or file, and say what is wrong with how it ended."""
     rng, wrong = generator("settings", case), []
     described, load = a_file(rng, folder) if case % 3 == 0 else a_mapping(rng)
