@@ -21,8 +21,8 @@ from scipy.special import erf, expit
 from deqcli import activation_functions as functions
 from deqcli import checks
 from deqcli.activation_functions import Function
-from deqcli.closed_forms import ClosedForm, Erf, PiecewiseLinear, Sinusoid
 from deqcli.checks import one_line, shown
+from deqcli.closed_forms import ClosedForm, Erf, PiecewiseLinear, Sinusoid
 from deqcli.errors import ActivationError, InputError
 
 #: Parameters of activations.

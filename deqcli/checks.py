@@ -63,7 +63,7 @@ def number(value: Any, name: str, kind: type[N], allowed: Range | None = None) -
     """
     allowed = allowed or Range()
     try:
-        if isinstance(value, bool) or getattr(value, "ndim", 0):
+        if isinstance(value, bool) or getattr(value, "ndim", False):
             raise TypeError
         converted = _to_int(value) if kind is int else float(value)
         if math.isfinite(converted) and allowed.allows(converted):

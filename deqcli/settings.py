@@ -179,9 +179,7 @@ class Option:
         except (TypeError, ValueError):
             raise InputError(f"`{self.name}` is {shown(value)}; give {self._wanted()}.") from None
         if self.choices and converted not in self.choices:
-            raise InputError(
-                f"`{self.name}` is {shown(value)}; {suggestion(value, self.choices)}"
-            )
+            raise InputError(f"`{self.name}` is {shown(value)}; {suggestion(value, self.choices)}")
         return converted
 
     def _wanted(self) -> str:

@@ -124,7 +124,8 @@ class Mixture(Drawn):
             len(self.classes) == 1 and self.classes[0].isdecimal() and int(self.classes[0]) > 0
         ):
             raise InputError(
-                f"`classes` is {one_line(','.join(self.classes))}; a mixture takes the number of its classes."
+                f"`classes` is {one_line(','.join(self.classes))}; a mixture takes the number of "
+                "its classes."
             )
         self._correlation()
         GaussianMixture.papers(self.p, self.n_classes, self.mean_norm)
@@ -173,7 +174,7 @@ class Sphere(Drawn):
     def check(self) -> None:
         if self.classes:
             raise InputError(
-                f"`classes` is {one_line(','.join(self.classes))}; points on the sphere have no classes."
+                f"`classes` is {one_line(','.join(self.classes))}; points on the sphere have none."
             )
 
     def draw(self, n: int, rng: np.random.Generator) -> Dataset:

@@ -143,7 +143,6 @@ class GaussianMixture:
         )
         return from_covariances(self.means / np.sqrt(p), traces, products, counts)
 
-
     def _check_counts(self, counts: ArrayLike) -> NDArray[np.int64]:
         """Return numbers of samples, one a class and none negative, not all zero."""
         sizes = np.asarray(counts) if isinstance(counts, Sequence | np.ndarray) else np.empty(0)

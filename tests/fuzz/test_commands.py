@@ -34,13 +34,19 @@ TINY = {
     "spectrum": "--n 6 --p 12 --realizations 2 --width 9",
     "error-vs-n": "--n 8,9 --ratio 2 --trials 1 --act tanh --realizations 2 --width 9",
     "match": "--n 6 --p 12",
-    "accuracy": "--data gmm --p 12 --train-size 12 --test-size 8 --batch 4 --widths 5 --epochs 1 --trials 1",
+    "accuracy": "--data gmm --p 12 --train-size 12 --test-size 8 --batch 4 "
+    "--widths 5 --epochs 1 --trials 1",
     "flow": "--n 6 --p 12 --widths 6 --steps 2 --test-size 4",
     "errata": "--n 16,17 --trials 1",
 }
-#: These only make a run long; a number that is none is still tried.
-LONG = {"realizations", "trials", "epochs", "steps", "n", "p", "width", "widths", "train_size",
-        "test_size", "ratio"}  # fmt: skip
+#: How a study is run.
+RUNNING = {
+    "--format": ("png", "svg", "bmp", ""),
+    "--name": ("x", "../x", "", "."),
+    "--config": ("good.toml", "bad.toml", "none.toml", "bad.json"),
+    "--jobs": ("0", "-1", "x", "1"),
+    "--out": ("good.toml", "other"),
+}
 OTHER = ("scalars", "list", "report", "reproduce", "data", "info")
 #: Errors of click have three lines; the sentence is the last.
 USAGE = re.compile(r"\AUsage: .*\nTry .*\n\nError: .+\n\Z", re.DOTALL)
@@ -71,9 +77,7 @@ def study_words(rng: Random, name: str) -> list[str]:
             words.append(option.flag)
         else:
             words += [option.flag, text(rng, option)]
-    for flag, values in (("--format", ("png", "svg", "bmp", "")), ("--name", ("x", "../x", "", ".")),
-                         ("--config", ("good.toml", "bad.toml", "none.toml", "bad.json")),
-                         ("--jobs", ("0", "-1", "x", "1")), ("--out", ("good.toml", "other"))):  # fmt: skip
+    for flag, values in RUNNING.items():
         if rng.random() < 0.05:
             words += [flag, str(pick(rng, values))]
     # The networks of errata have one size, which takes half a minute.
@@ -94,14 +98,17 @@ def other_words(rng: Random, name: str) -> list[str]:
             words += ["--tau0", str(pick(rng, FLOATS))]
         return words
     if name == "list":
-        return [name, str(pick(rng, ("activations", "datasets", "kernels", "presets", *TEXTS[:-1])))]
+        return [
+            name,
+            str(pick(rng, ("activations", "datasets", "kernels", "presets", *TEXTS[:-1]))),
+        ]
     if name == "report":
         place = pick(rng, ("results", "none", "good.toml", "empty", *TEXTS[:-1]))
         return [name, "--results", str(place), "--out", str(pick(rng, ("page.html", "empty", "")))]
     if name == "reproduce":
         presets = ("all", "iclr/figure-1-left", "icml/error-vs-n", "gen/figure-1", *TEXTS[:-1])
         words = [name, "--dry-run", *(str(pick(rng, presets)) for _ in range(rng.integers(3)))]
-        return words + [str(pick(rng, ("--quick", "--paper", "--check", "--force", "--x")))]
+        return [*words, str(pick(rng, ("--quick", "--paper", "--check", "--force", "--x")))]
     if name == "data":
         command = str(pick(rng, ("path", "verify", "list", "")))
         words = [str(pick(rng, ("mnist", "mnist:test", "mnist:x", "cifar-10", *TEXTS[:-1])))]
