@@ -174,7 +174,8 @@ class Sphere(Drawn):
     def check(self) -> None:
         if self.classes:
             raise InputError(
-                f"`classes` is {one_line(','.join(self.classes))}; points on the sphere have none."
+                f"`classes` is {one_line(','.join(self.classes))}; points on the sphere have no "
+                "classes."
             )
 
     def draw(self, n: int, rng: np.random.Generator) -> Dataset:

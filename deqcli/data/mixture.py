@@ -14,10 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky
 from scipy.linalg import toeplitz as toeplitz_matrix
 
-from deqcli.checks import LARGEST, NOT_NEGATIVE, POSITIVE, Range, number, shown
+from deqcli.checks import LARGEST, NOT_NEGATIVE, POSITIVE, Range, number, one_line, shown
 from deqcli.data.dataset import Dataset
 from deqcli.errors import DataError, InputError
-from deqcli.kernels.matrix import check_samples
 from deqcli.statistics import MixtureStatistics, from_covariances
 
 Array = NDArray[np.float64]
@@ -63,10 +62,15 @@ class GaussianMixture:
 
     def __init__(self, means: ArrayLike, covariances: Sequence[ArrayLike]) -> None:
         try:
-            centre = check_samples(np.atleast_2d(means), "means")
+            centre = np.array(np.atleast_2d(means), dtype=np.float64)
             parts = tuple(np.array(c, dtype=np.float64) for c in covariances)
         except (TypeError, ValueError, OverflowError) as error:
-            raise DataError(f"means and covariances must be numbers: {error}.") from None
+            raise DataError(f"means and covariances must be numbers: {one_line(error)}.") from None
+        if centre.ndim != 2 or 0 in centre.shape or not (np.abs(centre) <= LARGEST).all():
+            raise DataError(
+                f"the means must be finite, at most {LARGEST:g}, one row a class, not of shape "
+                f"{centre.shape}."
+            )
         if len(parts) != len(centre):
             raise DataError(f"{len(centre)} means but {len(parts)} covariances.")
         p = centre.shape[1]
@@ -76,7 +80,9 @@ class GaussianMixture:
                     f"covariance {a} has shape {c.shape}; a number, ({p},) or ({p}, {p}) is needed."
                 )
             if not (np.abs(c) <= LARGEST).all() or (c.ndim == 2 and not np.allclose(c, c.T)):
-                raise DataError(f"covariance {a} must be symmetric and not beyond {LARGEST:g}.")
+                raise DataError(
+                    f"covariance {a} must be finite, at most {LARGEST:g}, and symmetric."
+                )
             if not _is_positive_definite(c):
                 raise DataError(f"covariance {a} must be positive definite.")
         object.__setattr__(self, "means", centre)
