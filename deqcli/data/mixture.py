@@ -62,8 +62,8 @@ class GaussianMixture:
 
     def __init__(self, means: ArrayLike, covariances: Sequence[ArrayLike]) -> None:
         try:
-            centre = np.array(np.atleast_2d(means), dtype=np.float64)
-            parts = tuple(np.array(c, dtype=np.float64) for c in covariances)
+            centre = np.atleast_2d(np.array(means).astype(np.float64, casting="same_kind"))
+            parts = tuple(np.array(c).astype(np.float64, casting="same_kind") for c in covariances)
         except (TypeError, ValueError, OverflowError) as error:
             raise DataError(f"means and covariances must be numbers: {one_line(error)}.") from None
         if centre.ndim != 2 or 0 in centre.shape or not (np.abs(centre) <= LARGEST).all():
@@ -81,7 +81,7 @@ class GaussianMixture:
                 )
             if not (np.abs(c) <= LARGEST).all() or (c.ndim == 2 and not np.allclose(c, c.T)):
                 raise DataError(
-                    f"covariance {a} must be finite, at most {LARGEST:g}, and symmetric."
+                    f"covariance {a} must be symmetric, finite and at most {LARGEST:g}."
                 )
             if not _is_positive_definite(c):
                 raise DataError(f"covariance {a} must be positive definite.")
