@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
+from deqcli.checks import one_line
 from deqcli.errors import ActivationError
 
 Function = Callable[[NDArray[Any]], NDArray[Any]]
@@ -124,22 +125,48 @@ def polynomial(coefficients: tuple[float, ...], x: NDArray[Any]) -> NDArray[Any]
 _PROBE = np.linspace(-3, 3, 6).reshape(2, 3)
 
 
-def check_elementwise(function: Function, label: str) -> None:
-    """Refuse a function that does not map an array to a finite one of its shape."""
-    try:
-        value = np.asarray(function(_PROBE.copy()))
-    except Exception as error:
-        raise ActivationError(
-            f"{label} failed on a numpy array ({type(error).__name__}: {error}); "
-            "it must take and return an array."
-        ) from error
-    if value.shape != _PROBE.shape:
-        raise ActivationError(
-            f"{label} returned shape {value.shape} for an input of shape {_PROBE.shape}; "
-            "it must be elementwise."
-        )
-    if value.dtype.kind not in "fiub" or not np.isfinite(value).all():
+@dataclasses.dataclass(frozen=True)
+class Guarded:
+    """A function of the user's own: whatever it does wrong is a sentence that names it.
+
+    Its input is read-only, since others hold the same numbers.
+    """
+
+    function: Function
+    label: str
+
+    def __call__(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Apply the function, and look at what it returns."""
+        x = np.asarray(x)
+        view = x.view()
+        view.flags.writeable = False
+        try:
+            # What overflows is looked at by whoever asked.
+            with np.errstate(all="ignore"):
+                value = np.asarray(self.function(view))
+        except (Exception, SystemExit) as error:
+            raise ActivationError(
+                f"{self.label} failed on a numpy array of shape {x.shape} "
+                f"({type(error).__name__}: {one_line(error)}); it must take and return an array."
+            ) from error
+        if value.shape != x.shape:
+            raise ActivationError(
+                f"{self.label} returned shape {value.shape} for an input of shape {x.shape}; "
+                "it must be elementwise."
+            )
+        if value.dtype.kind not in "fiub":
+            raise ActivationError(f"{self.label} returned values that are no real numbers.")
+        return value if value.flags.writeable else value.copy()
+
+
+def guarded(function: Function, label: str) -> Guarded:
+    """Wrap a function that maps an array to a finite one of its shape; refuse any other."""
+    wrapped = Guarded(function, label)
+    if not isinstance(function, Hashable) or not callable(function):
+        raise ActivationError(f"{label} is a {type(function).__name__}; give a function.")
+    if not np.isfinite(wrapped(_PROBE)).all():
         raise ActivationError(f"{label} returned values that are not finite real numbers.")
+    return wrapped
 
 
 def difference(function: Function, kinks: tuple[float, ...], x: NDArray[Any]) -> NDArray[Any]:
@@ -163,10 +190,22 @@ def difference(function: Function, kinks: tuple[float, ...], x: NDArray[Any]) ->
     return np.asarray(slope)
 
 
+def _wide_grid() -> NDArray[np.float64]:
+    far = np.geomspace(10, 1000, 200)
+    return np.concatenate([-far[:0:-1], np.linspace(-10, 10, 20001), far[1:]])
+
+
+def steepest_secant(function: Function) -> float:
+    """Return the largest slope between neighbours on [-1000, 1000], which no constant undercuts."""
+    grid = _wide_grid()
+    with np.errstate(all="ignore"):
+        slopes = np.abs(np.diff(np.asarray(function(grid), dtype=float)) / np.diff(grid))
+    return float(np.max(slopes, where=np.isfinite(slopes), initial=0.0))
+
+
 def steepest(derivative: Function) -> float:
     """Return the largest slope on [-1000, 1000], infinite if it still grows at the ends."""
-    far = np.geomspace(10, 1000, 200)
-    grid = np.concatenate([-far[::-1], np.linspace(-10, 10, 20001), far])
+    grid = _wide_grid()
     with np.errstate(all="ignore"):
         slope = np.abs(np.asarray(derivative(grid), dtype=float))
     if not np.isfinite(slope).all():

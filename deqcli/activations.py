@@ -9,7 +9,7 @@ import inspect
 import math
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,14 @@ from numpy.typing import NDArray
 from scipy.special import erf, expit
 
 from deqcli import activation_functions as functions
+from deqcli import checks
 from deqcli.activation_functions import Function
+from deqcli.checks import one_line, shown
 from deqcli.closed_forms import ClosedForm, Erf, PiecewiseLinear, Sinusoid
-from deqcli.errors import ActivationError
+from deqcli.errors import ActivationError, InputError
+
+#: Parameters of activations.
+_SIZE = checks.Range(least=-checks.LARGEST, most=checks.LARGEST)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +74,7 @@ class Activation:
 
     def shifted(self, shift: float) -> Activation:
         """Return the same activation with ``shift`` subtracted (instead of any earlier shift)."""
-        return dataclasses.replace(self, shift=float(shift))
+        return dataclasses.replace(self, shift=checks.number(shift, "shift", float))
 
     def centred(self, sigma_a2: float, sigma_b2: float, tau0: float) -> Activation:
         r"""Return the activation shifted so that :math:`E\phi(\tau_*\xi) = 0`.
@@ -101,16 +106,29 @@ class Activation:
         lipschitz : float, optional
             Found on a grid over [-1000, 1000] when absent; infinite if the slope still grows there.
         """
-        label = name or str(getattr(function, "__name__", "function"))
-        kinks = tuple(sorted(float(k) for k in kinks))
-        functions.check_elementwise(function, label)
+        label = str(getattr(function, "__name__", "function") if name is None else name)
+        function = functions.guarded(function, label)
+        try:
+            kinks = tuple(sorted(checks.number(kink, "kinks", float, _SIZE) for kink in kinks))
+            if lipschitz is not None and lipschitz != math.inf:
+                lipschitz = checks.number(lipschitz, "lipschitz", float, checks.NOT_NEGATIVE)
+        except InputError as error:
+            raise ActivationError(f"{label}: {error}") from None
+        except TypeError:
+            raise ActivationError(
+                f"{label}: `kinks` is {shown(kinks)}; give a tuple of numbers."
+            ) from None
         if derivative is None:
             derivative = functions.Bound(functions.difference, function, kinks)
         else:
-            functions.check_elementwise(derivative, f"the derivative of {label}")
+            derivative = functions.guarded(derivative, f"the derivative of {label}")
         if lipschitz is None:
             lipschitz = functions.steepest(derivative)
-        return Activation(label, function, derivative, kinks, float(lipschitz))
+        elif (slope := functions.steepest_secant(function)) > 1.000001 * lipschitz:
+            raise ActivationError(
+                f"{label}: `lipschitz` is {lipschitz:g}, but its slope reaches {slope:.4g}."
+            )
+        return Activation(label, function, derivative, kinks, lipschitz)
 
 
 def activation(name: str | Activation) -> Activation:
@@ -156,6 +174,24 @@ def activation(name: str | Activation) -> Activation:
     )
 
 
+def activations(acts: Any, name: str) -> tuple[Activation, ...]:
+    """Return one activation or several as a tuple; ``name`` is that of the parameter.
+
+    Examples
+    --------
+    >>> [act.name for act in activations(["tanh", "relu"], "acts")]
+    ['tanh', 'relu']
+    """
+    if isinstance(acts, str | Activation):
+        return (activation(acts),)
+    if not isinstance(acts, Sequence) or not acts:
+        raise ActivationError(
+            f"`{name}` is {shown(acts)}; an explicit network needs a list of at least one "
+            "activation."
+        )
+    return tuple(map(activation, acts))
+
+
 def _parse_parameters(name: str, text: str) -> dict[str, float]:
     known = PARAMETERS[name]
     values: dict[str, float] = {}
@@ -166,13 +202,11 @@ def _parse_parameters(name: str, text: str) -> dict[str, float]:
             legal = f"parameters are {', '.join(known)}" if known else "it takes no parameter"
             raise ActivationError(f"activation {name!r} does not understand {part!r}: {legal}.")
         try:
-            values[key] = float(number)
-        except ValueError:
-            values[key] = math.nan
-        if not math.isfinite(values[key]):
-            raise ActivationError(
-                f"activation {name!r}: `{key}` is {number!r}; give a finite number."
-            )
+            values[key] = checks.number(number, key, float, _SIZE)
+            if values[key]:
+                checks.number(abs(values[key]), key, float, checks.SCALE)
+        except InputError as error:
+            raise ActivationError(f"activation {name!r}: {error}") from None
     return values
 
 
@@ -194,10 +228,10 @@ def _imported(module: str, attribute: str) -> Activation:
         raise ActivationError(
             f"activation {module}:{attribute}: the module has no {attribute!r}."
         ) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ActivationError(
             f"activation {module}:{attribute}: importing the module failed "
-            f"({type(error).__name__}: {error})."
+            f"({type(error).__name__}: {one_line(error)})."
         ) from error
     finally:
         if added:
@@ -210,7 +244,7 @@ def _imported(module: str, attribute: str) -> Activation:
     return Activation.from_function(
         function,
         derivative=getattr(function, "derivative", None),
-        kinks=tuple(getattr(function, "kinks", ())),
+        kinks=getattr(function, "kinks", ()),
         lipschitz=getattr(function, "lipschitz", None),
         name=name,
     )
@@ -281,9 +315,12 @@ def _make_hermite(scale: float = 1.0, **coefficients: float) -> Activation:
     coefficients = {key: coefficients[key] for key in sorted(coefficients)} or {"c1": 1.0}
     terms = range(1 + max(int(key[1:]) for key in coefficients))
     series = [coefficients.get(f"c{k}", 0.0) / math.sqrt(math.factorial(k)) for k in terms]
-    powers = enumerate(hermite_e.herme2poly(np.array(series)))
-    ascending = tuple(float(c) / scale**k for k, c in powers)
-    return _polynomial("hermite", ascending, scale=scale, **coefficients)
+    powers = hermite_e.herme2poly(np.array(series))
+    with np.errstate(all="ignore"):
+        ascending = powers / np.float64(scale) ** np.arange(powers.size)
+    if not np.isfinite(ascending).all():
+        raise ActivationError(f"activation 'hermite': `scale` is {scale:g}; give a larger one.")
+    return _polynomial("hermite", tuple(ascending.tolist()), scale=scale, **coefficients)
 
 
 def _polynomial(name: str, ascending: tuple[float, ...], **parameters: float) -> Activation:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deqcli.activations import Activation
+from deqcli.errors import InputError
 from deqcli.gaussian import hermite_coefficients, hermite_degree, second_moments
 
 Array = NDArray[np.float64]
@@ -143,6 +144,9 @@ def _mixed(act: Activation, scale1: Array, scale2: Array) -> Dual:
 _REACH, _PANEL = 9.0, 2.25
 # From this standard deviation on panels grow outwards instead of being short everywhere.
 _WIDE = 5.0
+# A pair takes a second here and minutes at 1e20, where smooth activations are all but piecewise
+# linear.
+_LARGEST = 1e10
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(14)
 _CHUNK = 2_000_000
 
@@ -156,6 +160,11 @@ def _quadrature(act: Activation, scale1: Array, scale2: Array) -> Dual:
     """
     kinks = np.array(act.kinks)
     widest = max(1.0, float(np.max(scale1, initial=0)), float(np.max(scale2, initial=0)))
+    if widest > _LARGEST:
+        raise InputError(
+            f"inputs of {act.name!r} have standard deviations up to {widest:.1e}, too large for "
+            "its double integral; scale the data down."
+        )
     knots = _knots(widest) if widest > _WIDE else np.empty(0)
     panels = 2 * _REACH * (1.0 if knots.size else widest) / _PANEL
     base = np.linspace(-_REACH, _REACH, 1 + int(np.ceil(panels)))

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigvalsh, qr
 from scipy.sparse.linalg import LinearOperator, aslinearoperator, eigsh
 
-from deqcli.errors import DataError
+from deqcli.checks import shown
+from deqcli.errors import DataError, InputError
 from deqcli.kernels.matrix import check_samples
 from deqcli.scalars import Coefficients, ExplicitScalars, ImplicitScalars, SphereScalars
 from deqcli.statistics import MixtureStatistics, check_labels, estimate_statistics
@@ -119,9 +120,13 @@ def equivalent(
     if isinstance(scalars, SphereScalars):
         ones = np.ones((len(samples), 1))
         return Equivalent(samples, scalars.beta, ones, np.array([[scalars.alpha]]), scalars.mu)
+    if not isinstance(scalars, ImplicitScalars | ExplicitScalars | Coefficients):
+        raise InputError(f"`scalars` is {shown(scalars)}; give scalars of a network.")
     c = scalars if isinstance(scalars, Coefficients) else scalars.coefficients(kernel)
     labels = check_labels(np.zeros(len(samples), int) if y is None else y, len(samples))
-    known = statistics or estimate_statistics(samples, labels)
+    known = estimate_statistics(samples, labels) if statistics is None else statistics
+    if not isinstance(known, MixtureStatistics):
+        raise InputError(f"`statistics` is {shown(statistics)}; give MixtureStatistics.")
     n_classes = len(known.t)
     if labels.max() >= n_classes or known.centres.shape[1] != samples.shape[1]:
         raise DataError(
@@ -145,6 +150,19 @@ def eigenvalues(matrix: Array) -> Array:
     return np.asarray(eigvalsh(matrix, check_finite=False))
 
 
+def _square(matrix: object, name: str) -> Array | LinearOperator:
+    """Return a symmetric matrix as float64, an operator as it is, or say what is wrong."""
+    if not isinstance(matrix, LinearOperator):
+        matrix = check_samples(matrix, name)
+    if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise DataError(f"`{name}` has shape {matrix.shape}; give a square matrix.")
+    if isinstance(matrix, np.ndarray) and not np.allclose(
+        matrix, matrix.T, rtol=1e-6, atol=1e-6 * np.abs(matrix).max()
+    ):
+        raise DataError(f"`{name}` is not symmetric; its operator norm is no eigenvalue.")
+    return matrix
+
+
 def operator_norm(matrix: Array | LinearOperator) -> float:
     """Return the largest absolute eigenvalue of a symmetric matrix or operator, by Lanczos.
 
@@ -158,6 +176,7 @@ def operator_norm(matrix: Array | LinearOperator) -> float:
     >>> operator_norm(np.diag([1.0, -3.0, 2.0]))
     3.0
     """
+    matrix = _square(matrix, "matrix")
     operator = aslinearoperator(matrix)
     n = operator.shape[0]
     if n <= _DENSE:
@@ -179,6 +198,11 @@ def operator_distance(first: Array | LinearOperator, second: Array | LinearOpera
     >>> operator_distance(np.eye(3), np.zeros((3, 3)))
     1.0
     """
+    first, second = _square(first, "first"), _square(second, "second")
+    if first.shape != second.shape:
+        raise DataError(
+            f"`first` has shape {first.shape} and `second` {second.shape}; give two of one shape."
+        )
     if isinstance(first, np.ndarray) and isinstance(second, np.ndarray) and len(first) <= _DENSE:
         return operator_norm(first - second)
     return operator_norm(aslinearoperator(first) - aslinearoperator(second))

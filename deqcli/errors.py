@@ -39,7 +39,9 @@ class DataError(InputError):
 
 
 class ConvergenceError(DeqcliError):
-    """An iteration or an approximation did not reach its tolerance."""
+    """An iteration or an approximation did not reach its tolerance; another input may."""
+
+    exit_code = 2
 
 
 class RunError(DeqcliError):

@@ -10,13 +10,15 @@ from __future__ import annotations
 import functools
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from deqcli.activation_functions import Guarded
 from deqcli.activations import Activation
+from deqcli.checks import NOT_NEGATIVE, SCALE, SMALLEST, Range, number
 from deqcli.errors import ConvergenceError, ExistenceError, InputError, OutsidePapersRangeWarning
 
 Array = NDArray[np.float64]
@@ -109,6 +111,7 @@ class Moments:
     mean: float
 
 
+@np.errstate(all="ignore")  # what is not finite is refused
 def moments(act: Activation, tau: float) -> Moments:
     r"""Return the moments of ``act``, shift included, at standard deviation ``tau``.
 
@@ -121,14 +124,13 @@ def moments(act: Activation, tau: float) -> Moments:
     >>> round(moments(activation("relu"), 0.7).m1, 14)
     0.5
     """
-    if not tau > 0:
-        raise InputError(f"`tau` is {tau:g}; give a positive number.")
+    tau = number(tau, "tau", float, Range(above=0))
     check_resolved(act, tau)
     nodes, weights = grid(tau, act.kinks)
     value, slope = np.asarray(act(tau * nodes)), np.asarray(act.derivative(tau * nodes))
     _check_finite(act, tau, value, slope)
     second = nodes**2 - 1
-    return Moments(
+    result = Moments(
         m1=float(weights @ (nodes * value)) / tau,
         m2=float(weights @ (second * value)) / tau**2,
         s=float(weights @ (second * value**2)) / (2 * tau**2),
@@ -137,6 +139,8 @@ def moments(act: Activation, tau: float) -> Moments:
         gamma2=float(weights @ value**2),
         mean=float(weights @ value),
     )
+    _check_finite(act, tau, np.array(astuple(result)))
+    return result
 
 
 @dataclass(frozen=True)
@@ -148,17 +152,20 @@ class Centring:
 
 
 def check_existence(
-    act: Activation, sigma_a2: float, sigma_b2: float, papers_range: bool = True
-) -> None:
+    act: Activation, sigma_a2: float, sigma_b2: float | None = None, papers_range: bool = True
+) -> tuple[float, float]:
     r"""Refuse variances for which the equilibrium need not exist; warn outside the papers' range.
+
+    Returns both; ``sigma_b2`` is ``1 - sigma_a2`` by default.
 
     The kernel recursion contracts when :math:`\sigma_a^2 L^2 < 1`; ICLR Condition 1 asks for
     :math:`\sigma_a^2 < 1/4L^2`, which makes finite-width solves contract too (theory.md §2).
     HLD, on the sphere, does not; ``papers_range=False`` leaves the warning out.
     """
-    if not (math.isfinite(sigma_a2) and sigma_a2 >= 0):
-        raise InputError(f"`sigma_a2` is {sigma_a2!r}; give a finite number of at least 0.")
-    bound = act.lipschitz**-2 if act.lipschitz > 0 else math.inf
+    if act.lipschitz == 0:
+        raise InputError(f"`act` is {act.name!r}, a constant; a network needs one that varies.")
+    sigma_a2 = number(sigma_a2, "sigma_a2", float, NOT_NEGATIVE)
+    bound = act.lipschitz**-2 if act.lipschitz > SMALLEST else math.inf
     if sigma_a2 > 0 and sigma_a2 >= bound:
         reason = (
             "the activation has no finite Lipschitz constant, so an equilibrium need not exist; "
@@ -168,8 +175,11 @@ def check_existence(
             f"(Lipschitz constant {act.lipschitz:.6g})"
         )
         raise ExistenceError(f"`sigma_a2` is {sigma_a2:g}, too large for {act.name!r}: {reason}.")
-    if not (math.isfinite(sigma_b2) and sigma_b2 >= 0):
-        raise InputError(f"`sigma_b2` is {sigma_b2!r}; give a finite number of at least 0.")
+    sigma_b2 = 1 - sigma_a2 if sigma_b2 is None else sigma_b2
+    # Zero is a network without input; a number next to it has no square.
+    sigma_b2 = number(sigma_b2, "sigma_b2", float, NOT_NEGATIVE) and number(
+        sigma_b2, "sigma_b2", float, SCALE
+    )
     if papers_range and sigma_a2 > 0 and sigma_a2 >= bound / 4:
         warnings.warn(
             f"`sigma_a2` is {sigma_a2:g}, outside the papers' range for {act.name!r}: they ask for "
@@ -177,17 +187,17 @@ def check_existence(
             OutsidePapersRangeWarning,
             stacklevel=3,
         )
+    return sigma_a2, sigma_b2
 
 
-def centring(act: Activation, sigma_a2: float, sigma_b2: float, tau0: float) -> Centring:
+def centring(act: Activation, sigma_a2: float, sigma_b2: float | None, tau0: float) -> Centring:
     r"""Solve :math:`\tau^2 = \sigma_a^2\operatorname{Var}\tilde\phi(\tau\xi) + \sigma_b^2\tau_0^2`.
 
     The variance is at most :math:`L^2\tau^2` (Poincaré), which brackets the root:
     :math:`\sigma_b^2\tau_0^2 \le \tau^2 \le \sigma_b^2\tau_0^2/(1 - \sigma_a^2 L^2)`.
     """
-    check_existence(act, sigma_a2, sigma_b2)
-    if not (math.isfinite(tau0) and tau0 > 0):
-        raise InputError(f"`tau0` is {tau0!r}; give a positive number.")
+    sigma_a2, sigma_b2 = check_existence(act, sigma_a2, sigma_b2)
+    tau0 = number(tau0, "tau0", float, SCALE)
     base = act.shifted(0.0)
     low = sigma_b2 * tau0**2
     if low == 0:
@@ -206,6 +216,7 @@ def centring(act: Activation, sigma_a2: float, sigma_b2: float, tau0: float) -> 
     return Centring(tau, moments(base, tau).mean)
 
 
+@np.errstate(all="ignore")
 def second_moments(act: Activation, scales: Array) -> tuple[Array, Array]:
     r"""Return :math:`E\phi^2(\tau\xi)` and :math:`E\phi'(\tau\xi)^2` for each standard deviation.
 
@@ -259,12 +270,16 @@ def check_resolved(act: Activation, scale: float, from_scale: float = _CORE / (2
     Two grids are compared, at a standard deviation of ``from_scale`` or more; below it the panels
     are short everywhere.
     """
+    # What a function of the user's own declares may be wrong: that is looked at on every scale.
+    if isinstance(act.function, Guarded):
+        from_scale = 0.0
     if scale > from_scale and math.isfinite(scale):
         # Rounded up to eighths of an octave, so that nearby scales share one cached answer.
         _check_resolved(act, 2.0 ** (math.ceil(8 * math.log2(scale)) / 8))
 
 
 @functools.lru_cache(maxsize=256)
+@np.errstate(all="ignore")
 def _check_resolved(act: Activation, scale: float, tolerance: float = 1e-11) -> None:
     breaks, width, core = _layout(scale, act.kinks)
     halves = tuple(
@@ -273,7 +288,9 @@ def _check_resolved(act: Activation, scale: float, tolerance: float = 1e-11) -> 
         for sign in (-1, 1)
     )
     integrals = []
-    for layout in ((breaks, width, core), ((*breaks, *halves), width / 2, core)):
+    # The golden section keeps the two grids' panels from ending at the same points: a kink there
+    # would escape both.
+    for layout in ((breaks, width, core), ((*breaks, *halves), width / 2.618, core)):
         nodes, weights = _panels(*layout)
         values = [np.asarray(f(scale * nodes)) for f in (act, act.derivative)]
         _check_finite(act, scale, *values)

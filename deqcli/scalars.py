@@ -16,8 +16,9 @@ import numpy as np
 from numpy.polynomial.chebyshev import Chebyshev
 from numpy.typing import NDArray
 
-from deqcli.activations import Activation, activation
-from deqcli.errors import InputError
+from deqcli.activations import Activation, activation, activations
+from deqcli.checks import POSITIVE, SCALE, number
+from deqcli.errors import InputError, silence_range_warning
 from deqcli.gaussian import Moments, centring, check_existence, moments
 from deqcli.kernels.pairs import ExplicitPairs, ImplicitPairs
 from deqcli.vocabulary import Kernel
@@ -136,8 +137,10 @@ def implicit_scalars(
     (0.9728944323, 0.0326145037, 1.0516928627)
     """
     act = activation(act)
-    sigma_b2 = 1 - sigma_a2 if sigma_b2 is None else sigma_b2
     centre = centring(act, sigma_a2, sigma_b2, tau0)
+    with silence_range_warning():
+        sigma_a2, sigma_b2 = check_existence(act, sigma_a2, sigma_b2)
+    tau0 = float(tau0)
     m = moments(act.shifted(centre.shift), centre.tau)
     D = 1 - sigma_a2 * m.m1**2
     ell1 = sigma_b2 / D
@@ -148,7 +151,7 @@ def implicit_scalars(
     ell2, ell3 = sigma_a2 * alpha2, sigma_a2 * alpha3
     return ImplicitScalars(
         act.name,
-        *(float(sigma_a2), float(sigma_b2), float(tau0), centre.tau, centre.shift),
+        *(sigma_a2, sigma_b2, tau0, centre.tau, centre.shift),
         *(m.m1, m.m2, m.s, m.r, m.gamma2),
         alpha1=alpha1,
         alpha2=alpha2,
@@ -257,16 +260,13 @@ def explicit_scalars(acts: Sequence[Activation | str], tau0: float = 1.0) -> Exp
     >>> round(q.alpha1, 8), round(q.tau2, 8)
     (0.09171979, 0.13439333)
     """
-    if not (math.isfinite(tau0) and tau0 > 0):
-        raise InputError(f"`tau0` is {tau0!r}; give a positive number.")
-    scalars, layers = ExplicitScalars(float(tau0), tau0**2, tau0**2), []
-    for name in [acts] if isinstance(acts, str | Activation) else acts:
+    tau0 = number(tau0, "tau0", float, SCALE)
+    scalars, layers = ExplicitScalars(tau0, tau0**2, tau0**2), []
+    for act in activations(acts, "acts"):
         tau = math.sqrt(scalars.tau2)
-        base = activation(name).shifted(0.0)
+        base = act.shifted(0.0)
         layers.append(base.shifted(moments(base, tau).mean))
         scalars = scalars.next_layer(moments(layers[-1], tau))
-    if not layers:
-        raise InputError("`acts` is empty; an explicit network needs at least one activation.")
     return dataclasses.replace(scalars, acts=tuple(layers))
 
 
@@ -313,22 +313,20 @@ def sphere_scalars(
     >>> round(s.alpha, 6), round(s.beta, 6), round(s.mu, 6)
     (0.070937, 0.893374, 0.035713)
     """
-    if dimension < 1:
-        raise InputError(f"`dimension` is {dimension}; give at least 1.")
-    layers = [network] if isinstance(network, str | Activation) else list(network)
+    dimension = number(dimension, "dimension", int, POSITIVE)
+    layers = activations(network, "network")
     pairs: ImplicitPairs | ExplicitPairs
     scale, gram = 1.0, 0.0
     if sigma_a2 is None:
-        pairs = ExplicitPairs(tuple(map(activation, layers)))
+        pairs = ExplicitPairs(layers)
         member = Kernel.of_explicit(kernel, "kernel")
-    elif layers != [network]:
+    elif not isinstance(network, str | Activation):
         raise InputError(
             "`network` has several layers, but a DEQ has one activation; leave out `sigma_a2`."
         )
     else:
-        sigma_b2 = 1 - sigma_a2 if sigma_b2 is None else sigma_b2
-        pairs = ImplicitPairs(activation(layers[0]), float(sigma_a2), float(sigma_b2))
-        check_existence(pairs.act, sigma_a2, sigma_b2, papers_range=False)
+        variances = check_existence(layers[0], sigma_a2, sigma_b2, papers_range=False)
+        pairs = ImplicitPairs(layers[0], *variances)
         member = Kernel.of(kernel, "kernel")
         if member.before_activation:
             scale, gram = pairs.sigma_a2, pairs.sigma_b2

@@ -9,14 +9,13 @@ because the command line reads these classes for its help.
 from __future__ import annotations
 
 import dataclasses
-import math
-import operator
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Self
 
+from deqcli.checks import Range, number, shown
 from deqcli.errors import InputError
 from deqcli.vocabulary import Word, suggestion
 
@@ -43,15 +42,11 @@ def split_activations(text: str) -> list[str]:
     return names
 
 
-@dataclass(frozen=True)
-class Rule:
+@dataclass(frozen=True, kw_only=True)
+class Rule(Range):
     """What a field has besides its name, type and default; see :func:`setting`."""
 
     help: str
-    least: float = -math.inf
-    above: float = -math.inf
-    most: float = math.inf
-    below: float = math.inf
     choices: tuple[str, ...] = ()
     identity: bool = True
     environment: str | None = None
@@ -60,22 +55,6 @@ class Rule:
     metavar: str = ""
     suggestions: tuple[str, ...] = ()
     split: Callable[[str], list[str]] = split_commas
-
-    def range_text(self) -> str:
-        """Say which numbers are allowed, such as ``at least 2``; empty if all are."""
-        parts = [
-            f"{word} {value:g}"
-            for word, value in (
-                ("at least", self.least), ("above", self.above),
-                ("at most", self.most), ("below", self.below),
-            )
-            if math.isfinite(value)
-        ]  # fmt: skip
-        return " and ".join(parts)
-
-    def allows(self, value: float) -> bool:
-        """Tell whether a number is in the range."""
-        return self.least <= value <= self.most and self.above < value < self.below
 
 
 def setting(default: Any, help: str, **rule: Any) -> Any:
@@ -103,7 +82,7 @@ def setting(default: Any, help: str, **rule: Any) -> Any:
         For the command line: what stands for a value, what completion offers, and how a text
         becomes several values.
     """
-    return dataclasses.field(default=default, metadata={"rule": Rule(help, **rule)})
+    return dataclasses.field(default=default, metadata={"rule": Rule(help=help, **rule)})
 
 
 def with_default(base: type[Settings], name: str, default: Any) -> Any:
@@ -165,7 +144,7 @@ class Option:
         if value is None:
             if self.optional or self.rule.derive:
                 return None
-            raise InputError(f"`{self.name}` is None; give {self._wanted()}.")
+            return self._convert_one(value)
         if not self.many:
             return self._convert_one(value)
         values: Sequence[Any] = [value]
@@ -173,7 +152,7 @@ class Option:
             values = self.rule.split(value)
         # A set has no order, and the order belongs to the identity of a run.
         elif isinstance(value, Collection) and not isinstance(value, Set | Mapping | bytes):
-            values = list(value)
+            values = list(value) if getattr(value, "ndim", 1) else [value]
         if not values:
             raise InputError(f"`{self.name}` is empty; give at least one value.")
         converted = [self._convert_one(part) for part in values]
@@ -190,23 +169,20 @@ class Option:
     def _convert_one(self, value: Any) -> Any:
         if issubclass(self.kind, Word):
             return self.kind.of(value, self.name)
+        if self.kind in (int, float):
+            return number(value, self.name, self.kind, self.rule)
         try:
-            converted = _CONVERTERS[self.kind](value)
-        except (TypeError, ValueError, OverflowError):
-            raise InputError(f"`{self.name}` is {value!r}; give {self._wanted()}.") from None
-        rule = self.rule
-        if rule.choices and converted not in rule.choices:
-            raise InputError(f"`{self.name}` is {value!r}; {suggestion(value, rule.choices)}")
-        if self.kind in (int, float) and not rule.allows(converted):
-            raise InputError(f"`{self.name}` is {value}; give {self._wanted()}.")
+            converted = _to_bool(value) if self.kind is bool else _to_str(value)
+        except (TypeError, ValueError):
+            raise InputError(f"`{self.name}` is {shown(value)}; give {self._wanted()}.") from None
+        if self.choices and converted not in self.choices:
+            raise InputError(f"`{self.name}` is {shown(value)}; {suggestion(value, self.choices)}")
         return converted
 
     def _wanted(self) -> str:
         if self.choices:
             return f"one of {', '.join(self.choices)}"
-        noun = {bool: "true or false", int: "a whole number", float: "a finite number"}
-        limits = self.rule.range_text()
-        return f"{noun.get(self.kind, 'a text')}{f' {limits}' if limits else ''}"
+        return "true or false" if self.kind is bool else "a text"
 
     def text(self, value: Any) -> str:
         """Return a value as it is written on the command line."""
@@ -222,25 +198,6 @@ def _to_bool(value: Any) -> bool:
     return value
 
 
-def _to_int(value: Any) -> int:
-    if isinstance(value, bool):
-        raise TypeError
-    number = int(value) if isinstance(value, str) else operator.index(value)
-    # Beyond 64 bits nothing can be counted, and numpy overflows.
-    if abs(number) >= 2**63:
-        raise OverflowError
-    return number
-
-
-def _to_float(value: Any) -> float:
-    if isinstance(value, bool):
-        raise TypeError
-    number = float(value)
-    if not math.isfinite(number):
-        raise ValueError
-    return number
-
-
 def _to_str(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise TypeError
@@ -248,14 +205,6 @@ def _to_str(value: Any) -> str:
     if "\0" in text:
         raise ValueError
     return text
-
-
-_CONVERTERS: dict[type, Callable[[Any], Any]] = {
-    bool: _to_bool,
-    int: _to_int,
-    float: _to_float,
-    str: _to_str,
-}
 
 
 def options(cls: type[Settings]) -> tuple[Option, ...]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deqcli.checks import LARGEST, SMALLEST
 from deqcli.errors import InputError
 from deqcli.settings import Settings, setting
 from deqcli.vocabulary import ACTIVATIONS, DRAWN, Kernel, Solver, Weights
@@ -48,7 +49,7 @@ class SourceSettings(SeedSettings):
         metavar="K|LABELS",
         default_text="2; all",
     )
-    mean_norm: float = setting(8.0, "Norm of the mixture's means.", least=0)
+    mean_norm: float = setting(8.0, "Norm of the mixture's means.", least=0, most=LARGEST)
     covariance: str = setting(
         "papers",
         "Covariances of the mixture; papers: (1 + 8(a-1)/sqrt(p)) I.",
@@ -150,9 +151,9 @@ class DeqSettings(Settings):
         suggestions=ACTIVATIONS,
         metavar="NAME",
     )
-    sigma_a2: float = setting(0.1, "Variance of the hidden weights A.", least=0)
+    sigma_a2: float = setting(0.1, "Variance of the hidden weights A.", least=0, most=LARGEST)
     sigma_b2: float = setting(
-        None, "Variance of the input weights B.", above=0,
+        None, "Variance of the input weights B.", least=SMALLEST, most=LARGEST,
         derive=lambda settings: 1 - settings.sigma_a2, default_text="1 - sigma-a2",
     )  # fmt: skip
 

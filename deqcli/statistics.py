@@ -48,7 +48,10 @@ class MixtureStatistics:
 
 def check_labels(y: ArrayLike, n_samples: int) -> NDArray[np.int64]:
     """Return class indices 0 ... K-1 for labels of any kind, or say what is wrong."""
-    labels = np.asarray(y)
+    try:
+        labels = np.asarray(y)
+    except ValueError:
+        raise DataError("`y` is ragged; give one label a sample.") from None
     if labels.shape != (n_samples,):
         raise DataError(
             f"`y` has shape {labels.shape} for {n_samples} samples; give one label a sample."

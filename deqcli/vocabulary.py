@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Self
 
+from deqcli.checks import shown
 from deqcli.errors import InputError
 
 
@@ -57,7 +58,7 @@ class Word(StrEnum):
         known = [member.value for member in cls]
         if isinstance(name, str) and name.replace("_", "-") in known:
             return cls(name.replace("_", "-"))
-        raise InputError(f"`{parameter}` is {name!r}; {suggestion(name, known)}")
+        raise InputError(f"`{parameter}` is {shown(name)}; {suggestion(name, known)}")
 
 
 class Kernel(Word):

@@ -31,7 +31,7 @@ FORBIDDEN = {
     "learning": {"runs"},
 }
 ONLY = {
-    "runs": {"runs", "errors", "_version", "settings", "study"},
+    "runs": {"runs", "errors", "checks", "_version", "settings", "study"},
     "figures": {"figures", "paired", "vocabulary"},
 }
 #: Where a figure is saved, and where one is only a type.

@@ -159,7 +159,7 @@ def test_bad_input():
         deqcli.implicit_scalars("tanh", 1.0)
     with pytest.raises(ExistenceError, match="no finite Lipschitz constant"):
         deqcli.implicit_scalars("quadratic", 0.1)
-    with pytest.raises(InputError, match="give a positive number"):
+    with pytest.raises(InputError, match=r"`tau0` is .*; give a finite number at least"):
         deqcli.implicit_scalars("tanh", 0.1, tau0=0.0)
     with pytest.raises(InputError, match="sigma_b2"):
         deqcli.implicit_scalars("tanh", 0.1, sigma_b2=-1.0)

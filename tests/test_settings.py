@@ -142,7 +142,7 @@ def test_values_become_the_type_of_their_field(name, value, expected):
         ("chosen", "odd", "did you mean ode?"),
         ("kernel", "nkt", "did you mean ntk?"),
         ("kernel", 3, "choose from ck, preactivation-ck"),
-        ("kernel", None, "give one of ck, preactivation-ck"),
+        ("kernel", None, "choose from ck, preactivation-ck"),
         ("several", "", "give at least one value"),
         ("several", [], "give at least one value"),
         ("several", "1,0", "give a whole number at least 1"),

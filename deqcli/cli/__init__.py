@@ -171,7 +171,8 @@ def run(arguments: Sequence[str]) -> int:
         except Exception as error:
             if verbose:
                 traceback.print_exc()
-            tell(f"error: {_sentence(error)}")
+            # The name of a file may have a line break.
+            tell(" ".join(f"error: {_sentence(error)}".splitlines()))
             return error.exit_code if isinstance(error, DeqcliError) else 1
 
 

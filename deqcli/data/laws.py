@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from deqcli.checks import one_line
 from deqcli.data import files, folder, images, registry
 from deqcli.data.dataset import Dataset, pick_classes
 from deqcli.data.mixture import GaussianMixture, sphere, toeplitz
@@ -123,7 +124,8 @@ class Mixture(Drawn):
             len(self.classes) == 1 and self.classes[0].isdecimal() and int(self.classes[0]) > 0
         ):
             raise InputError(
-                f"`classes` is {','.join(self.classes)}; a mixture takes the number of its classes."
+                f"`classes` is {one_line(','.join(self.classes))}; a mixture takes the number of "
+                "its classes."
             )
         self._correlation()
         GaussianMixture.papers(self.p, self.n_classes, self.mean_norm)
@@ -172,7 +174,8 @@ class Sphere(Drawn):
     def check(self) -> None:
         if self.classes:
             raise InputError(
-                f"`classes` is {','.join(self.classes)}; points on the sphere have no classes."
+                f"`classes` is {one_line(','.join(self.classes))}; points on the sphere have no "
+                "classes."
             )
 
     def draw(self, n: int, rng: np.random.Generator) -> Dataset:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky
 from scipy.linalg import toeplitz as toeplitz_matrix
 
+from deqcli.checks import LARGEST, NOT_NEGATIVE, POSITIVE, Range, number, one_line, shown
 from deqcli.data.dataset import Dataset
 from deqcli.errors import DataError, InputError
 from deqcli.statistics import MixtureStatistics, from_covariances
@@ -29,9 +30,9 @@ def toeplitz(p: int, correlation: float) -> Array:
     >>> toeplitz(3, 0.5)[0]
     array([1.  , 0.5 , 0.25])
     """
-    if not -1 < correlation < 1:
-        raise InputError(f"`correlation` is {correlation:g}; it must lie in (-1, 1).")
-    return np.asarray(toeplitz_matrix(float(correlation) ** np.arange(p)))
+    p = number(p, "p", int, POSITIVE)
+    correlation = number(correlation, "correlation", float, Range(above=-1, below=1))
+    return np.asarray(toeplitz_matrix(correlation ** np.arange(p)))
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,16 @@ class GaussianMixture:
     covariances: tuple[Array, ...]
 
     def __init__(self, means: ArrayLike, covariances: Sequence[ArrayLike]) -> None:
-        centre = np.atleast_2d(np.asarray(means, dtype=np.float64))
-        parts = tuple(np.asarray(c, dtype=np.float64) for c in covariances)
+        try:
+            centre = np.atleast_2d(np.array(means).astype(np.float64, casting="same_kind"))
+            parts = tuple(np.array(c).astype(np.float64, casting="same_kind") for c in covariances)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise DataError(f"means and covariances must be numbers: {one_line(error)}.") from None
+        if centre.ndim != 2 or 0 in centre.shape or not (np.abs(centre) <= LARGEST).all():
+            raise DataError(
+                f"the means must be finite, at most {LARGEST:g}, one row a class, not of shape "
+                f"{centre.shape}."
+            )
         if len(parts) != len(centre):
             raise DataError(f"{len(centre)} means but {len(parts)} covariances.")
         p = centre.shape[1]
@@ -70,12 +79,12 @@ class GaussianMixture:
                 raise DataError(
                     f"covariance {a} has shape {c.shape}; a number, ({p},) or ({p}, {p}) is needed."
                 )
-            if not np.isfinite(c).all() or (c.ndim == 2 and not np.allclose(c, c.T)):
-                raise DataError(f"covariance {a} must be finite and symmetric.")
+            if not (np.abs(c) <= LARGEST).all() or (c.ndim == 2 and not np.allclose(c, c.T)):
+                raise DataError(
+                    f"covariance {a} must be symmetric, finite and at most {LARGEST:g}."
+                )
             if not _is_positive_definite(c):
                 raise DataError(f"covariance {a} must be positive definite.")
-        if not np.isfinite(centre).all():
-            raise DataError("the means must be finite.")
         object.__setattr__(self, "means", centre)
         object.__setattr__(self, "covariances", parts)
 
@@ -88,8 +97,11 @@ class GaussianMixture:
         :math:`\mu_a` is 8 at coordinate 8(a-1)+1 and :math:`C_a = (1 + 8(a-1)/\sqrt p)I_p`,
         a = 1, 2, ... (theory.md §1).
         """
+        p, classes = number(p, "p", int, POSITIVE), number(classes, "classes", int, POSITIVE)
+        mean_norm = number(mean_norm, "mean_norm", float, NOT_NEGATIVE)
+        spread = number(spread, "spread", float, NOT_NEGATIVE)
         least = 8 * (classes - 1) + 1
-        if classes < 1 or p < least:
+        if p < least:
             raise InputError(f"`p` is {p}, too small for {classes} classes; give {least} or more.")
         means = np.zeros((classes, p))
         means[np.arange(classes), 8 * np.arange(classes)] = mean_norm
@@ -104,13 +116,14 @@ class GaussianMixture:
         self, n: int, rng: np.random.Generator, counts: NDArray[np.int64] | None = None
     ) -> Dataset:
         """Draw n samples, class after class, balanced unless ``counts`` says otherwise."""
+        n, rng = number(n, "n", int, POSITIVE), _generator(rng)
         if counts is None:
-            parts = np.array_split(np.empty(n), len(self.means))  # the larger ones first
-            counts = np.array([len(part) for part in parts])
-        counts = np.asarray(counts, dtype=np.int64)
-        if counts.shape != (len(self.means),) or counts.sum() != n:
+            classes = np.arange(len(self.means))
+            counts = n // classes.size + (classes < n % classes.size)  # the larger ones first
+        counts = self._check_counts(counts)
+        if counts.sum() != n:
             raise InputError(
-                f"`counts` is {counts.tolist()}; give {len(self.means)} numbers whose sum is {n}."
+                f"`counts` is {shown(counts.tolist())}; give numbers whose sum is {n}."
             )
         if counts.min() < 1:
             raise InputError(f"`n` is {n}, too small for {len(self.means)} classes.")
@@ -129,12 +142,29 @@ class GaussianMixture:
 
     def statistics(self, counts: NDArray[np.int64]) -> MixtureStatistics:
         """Return the exact statistics for the given class sizes."""
-        p = self.n_features
+        p, counts = self.n_features, self._check_counts(counts)
         traces = np.array([_diagonal(c, p).sum() for c in self.covariances])
         products = np.array(
             [[_trace_of_product(c, d, p) for d in self.covariances] for c in self.covariances]
         )
-        return from_covariances(self.means / np.sqrt(p), traces, products, np.asarray(counts))
+        return from_covariances(self.means / np.sqrt(p), traces, products, counts)
+
+    def _check_counts(self, counts: ArrayLike) -> NDArray[np.int64]:
+        """Return numbers of samples, one a class and none negative, not all zero."""
+        sizes = np.asarray(counts) if isinstance(counts, Sequence | np.ndarray) else np.empty(0)
+        if sizes.dtype.kind not in "iu" or sizes.shape != (len(self.means),) or sizes.min() < 0:
+            raise InputError(
+                f"`counts` is {shown(counts)}; give {len(self.means)} whole numbers, one a class."
+            )
+        if not 0 < sizes.sum() < 2**53:
+            raise InputError(f"`counts` is {shown(counts)}; give at least one sample.")
+        return sizes.astype(np.int64)
+
+
+def _generator(rng: object) -> np.random.Generator:
+    if not isinstance(rng, np.random.Generator):
+        raise InputError(f"`rng` is {shown(rng)}; give a numpy.random.Generator.")
+    return rng
 
 
 def _is_positive_definite(c: Array) -> bool:
@@ -166,10 +196,10 @@ def sphere(n: int, dimension: int, rng: np.random.Generator) -> Dataset:
     >>> np.linalg.norm(data.X, axis=1).round(12)
     array([1., 1., 1.])
     """
-    if n < 2 or dimension < 2:
-        raise InputError(
-            f"`n` is {n} and `dimension` {dimension}; a sphere needs at least 2 of each."
-        )
-    points = rng.standard_normal((n, dimension))
+    n, dimension = (
+        number(value, name, int, Range(least=2))
+        for value, name in ((n, "n"), (dimension, "dimension"))
+    )
+    points = _generator(rng).standard_normal((n, dimension))
     points /= np.linalg.norm(points, axis=1, keepdims=True)
     return Dataset(points, np.zeros(n, dtype=np.int64), "sphere", ("all",))

@@ -47,7 +47,9 @@ def draw_bulk(axes: Axes, spectra: Sequence[Bulk], reference: NDArray[np.float64
     spaced = np.geomspace if wide else np.linspace
     bins = spaced(low, high + 1e-9 * abs(high), number + 1).tolist()
     for values, label, style in spectra:
-        axes.hist(values, bins, density=not wide, label=label, **style)
+        # The values of another matrix may all lie elsewhere: then there is no density.
+        inside = bool(np.any((values >= bins[0]) & (values <= bins[-1])))
+        axes.hist(values, bins, density=inside and not wide, label=label, **style)
     axes.set_xlabel("eigenvalue" if wide else "eigenvalue, bulk")
     axes.set_ylabel("eigenvalues in bin" if wide else "density")
     if wide:

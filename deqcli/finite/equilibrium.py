@@ -162,7 +162,7 @@ class Equilibrium:
 
 
 class Elementwise:
-    r"""An activation and its slope, each replacing the values of a C-contiguous array.
+    r"""An activation and its slope, each replacing the values of an array.
 
     In float32 some activations have a faster form, equal to within 2.5e-7 max(1, abs(x)):
     :math:`\mathrm{erf}\,x = \tanh(x\,q(x^2))` with q a quotient of polynomials, swish by
@@ -213,6 +213,9 @@ class Elementwise:
 
 
 def _parts(x: Array) -> Iterator[Array]:
+    if not x.flags.c_contiguous:  # then a flat array would be a copy
+        yield from x
+        return
     flat = x.reshape(-1)
     for start in range(0, flat.size, _CHUNK):
         yield flat[start : start + _CHUNK]

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from deqcli.activations import Activation, activation
-from deqcli.errors import InputError
+from deqcli.activations import Activation, activation, activations
+from deqcli.checks import POSITIVE, number
 from deqcli.gaussian import check_existence
 from deqcli.kernels.matrix import Combination, KernelMatrix, check_samples
 from deqcli.kernels.pairs import ExplicitPairs, ImplicitPairs, PairKernel
@@ -96,8 +96,7 @@ class ExactKernels:
 
     def blocks(self, kernel: Kernel | str, rows: int = 512) -> Iterator[tuple[slice, Array]]:
         """Yield ``(rows, block)`` of one matrix, without ever holding more than a block."""
-        if rows < 1:
-            raise InputError(f"`rows` is {rows}; give at least 1.")
+        rows = number(rows, "rows", int, POSITIVE)
         combination = self._combinations[self._member(kernel)]
         for start in range(0, self.shape[0], rows):
             stop = min(start + rows, self.shape[0])
@@ -142,9 +141,7 @@ def implicit_kernels(
     (2, 1)
     """
     act = activation(act)
-    sigma_b2 = 1 - sigma_a2 if sigma_b2 is None else sigma_b2
-    check_existence(act, sigma_a2, sigma_b2)
-    pairs = ImplicitPairs(act, float(sigma_a2), float(sigma_b2))
+    pairs = ImplicitPairs(act, *check_existence(act, sigma_a2, sigma_b2))
     combinations = {
         kernel: Combination(kernel.explicit, pairs.sigma_a2, pairs.sigma_b2)
         if kernel.before_activation
@@ -181,8 +178,5 @@ def explicit_kernels(
     >>> explicit_kernels(np.eye(2), ["identity"] * 3).ntk[0].round(12)
     array([4., 0.])
     """
-    layers = tuple(map(activation, [acts] if isinstance(acts, str | Activation) else acts))
-    if not layers:
-        raise InputError("`acts` is empty; an explicit network needs at least one activation.")
     combinations = {kernel: Combination(kernel) for kernel in (Kernel.CK, Kernel.NTK)}
-    return ExactKernels(ExplicitPairs(layers), X, Y, combinations)
+    return ExactKernels(ExplicitPairs(activations(acts, "acts")), X, Y, combinations)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from deqcli.checks import LARGEST
 from deqcli.errors import DataError
 from deqcli.kernels.interpolation import Interval, PairTable, fit_diagonals
 from deqcli.kernels.pairs import PairKernel, PairValues
@@ -33,7 +34,6 @@ _PROBE_ROWS = 256
 # Cosines this close to +-1 have lost half their digits: the angle is taken from differences.
 _PARALLEL = 1 - 1e-6
 _DIRECT_CHUNK = 5_000
-_LARGEST = 1e100
 
 
 def check_samples(X: object, name: str = "X", least: int = 1) -> Array:
@@ -58,8 +58,8 @@ def check_samples(X: object, name: str = "X", least: int = 1) -> Array:
             f"`{name}` has {len(bad)} entries that are not finite, the first at row {row}, "
             f"column {column}; remove those samples."
         )
-    if np.abs(array).max(initial=0.0) > _LARGEST:
-        raise DataError(f"`{name}` has entries beyond {_LARGEST:g}, too large to square; scale it.")
+    if np.abs(array).max(initial=0.0) > LARGEST:
+        raise DataError(f"`{name}` has entries beyond {LARGEST:g}, too large to square; scale it.")
     return array
 
 

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from scipy.special import erf, erfc, gammainc
 
 from deqcli.activations import Activation, activation
+from deqcli.errors import InputError
 from deqcli.gaussian import Moments, moments
 from deqcli.scalars import ExplicitScalars, ImplicitScalars, explicit_scalars, implicit_scalars
 from deqcli.vocabulary import Kernel
@@ -163,6 +164,12 @@ def deq_target(
     scalars = implicit_scalars(act, sigma_a2, sigma_b2, tau0)
     c = scalars.coefficients(kernel)
     slope = deq_slope(scalars, act, kernel)
+    # What centring leaves of a constant is rounding.
+    if c.d <= 1e-28 * scalars.shift**2:
+        raise InputError(
+            f"activation {act.name!r} is constant, so that its kernel {kernel} is zero; "
+            "there is nothing to match."
+        )
     return Target(kernel, c.c1, c.c2, c.c3, c.d, slope, scalars.tau0), scalars
 
 

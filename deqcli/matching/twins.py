@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from deqcli.activations import Activation, activation
+from deqcli.checks import shown
 from deqcli.errors import InputError
 from deqcli.matching.reasons import failure, success
 from deqcli.matching.solve import solve
@@ -230,10 +231,10 @@ def plain_network(act: Activation | str, layers: int, tau0: float = 1.0) -> tupl
 
 
 def _plan(family: str, layers: int | str) -> list[tuple[str, int]]:
-    if family not in ("auto", *SIZES):
-        raise InputError(f"`family` is {family!r}; choose from auto, {', '.join(SIZES)}.")
-    if layers not in ("auto", 1, 2):
-        raise InputError(f"`layers` is {layers!r}; choose 1, 2 or auto.")
+    if not isinstance(family, str) or family not in ("auto", *SIZES):
+        raise InputError(f"`family` is {shown(family)}; choose from auto, {', '.join(SIZES)}.")
+    if not isinstance(layers, str | int) or layers not in ("auto", 1, 2):
+        raise InputError(f"`layers` is {shown(layers)}; choose 1, 2 or auto.")
     known = _ORDER if family == "auto" else ((family, 1), (family, 2))
     plan = [(f, n) for f, n in known if layers in ("auto", n) and (f, n) != ("htanh", 2)]
     if not plan:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 # Loaded here, before threads are set: only libraries that are loaded can be told.
 import scipy.linalg  # noqa: F401
 
+from deqcli.checks import POSITIVE, number, shown
 from deqcli.errors import InputError, RunConflictError, RunError
 from deqcli.runs import files, memory, provenance
 from deqcli.runs.parallel import Failure, pinned, run_points
@@ -165,6 +166,8 @@ def run(
     >>> result.status, result.findings["feasible"], sorted(set(result.table["kind"]))
     ('done', True, ['activation', 'scalar'])
     """
+    if not isinstance(study, str | Settings):
+        raise InputError(f"`study` is {shown(study)}; give the name of a study.")
     if isinstance(study, Settings):
         if settings is not None:
             raise InputError("`settings` is there twice; give one settings object.")
@@ -177,9 +180,13 @@ def run(
         settings = chosen.settings.load(options)
     elif type(settings) is not chosen.settings:
         raise InputError(f"{type(settings).__name__} is not of the study {chosen.name}.")
-    for wanted in formats:
-        if wanted not in FORMATS:
-            raise InputError(f"`formats` has {wanted!r}; give some of {', '.join(FORMATS)}.")
+    for wanted in formats if isinstance(formats, Sequence) else [formats]:
+        if not isinstance(wanted, str) or wanted not in FORMATS:
+            raise InputError(f"`formats` has {shown(wanted)}; give some of {', '.join(FORMATS)}.")
+    if jobs is not None:
+        jobs = number(jobs, "jobs", int, POSITIVE)
+    if name is not None and not isinstance(name, str):
+        raise InputError(f"`name` is {shown(name)}; give a text.")
     running = _Run(chosen, settings, tuple(formats), jobs, scheduler, progress)
     if out is not None:
         return running.execute(Path(out), name, force=force, dry_run=dry_run)

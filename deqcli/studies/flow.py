@@ -180,7 +180,9 @@ class Flow(Study[FlowSettings, Prepared]):
                 columns = {name: point[name] for name in _columns()}
                 parts.append(pd.DataFrame({"width": width, "trial": trial} | columns))
                 for name in ("bound", "rademacher", "gamma", "step_size"):
-                    parts[-1][name] = float(point[name])
+                    # A singular H(0) promises nothing: no number, and a sentence that says so.
+                    value = float(point[name])
+                    parts[-1][name] = value if math.isfinite(value) else math.nan
                 for name, value in zip(("n", "p", "n_test"), point["shape"], strict=True):
                     parts[-1][name] = int(value)
         table = pd.concat(parts, ignore_index=True)
@@ -302,9 +304,9 @@ def _sentence(run: Mapping[str, Any]) -> str:
     if "steps" not in run:
         norm = "" if run["norm_start"] is None else f", ||gamma A|| = {run['norm_start']:.3g}"
         return f"{head}{run['end']} at the start{norm}"
-    test = ""
+    test = "H(0) is singular and gives no bound, " if run["bound"] is None else ""
     if run["test_loss"] is not None:
-        test = f"test loss {run['test_loss']:.3g}, test error {run['test_error']:.2%}, "
+        test += f"test loss {run['test_loss']:.3g}, test error {run['test_error']:.2%}, "
     return (
         f"{head}{run['end']} after {run['steps']} steps, training loss {run['train_loss']:.3g}, "
         f"{test}||gamma A|| up to {run['norm_largest']:.3g}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from deqcli.checks import LARGEST, SMALLEST
 from deqcli.errors import InputError
 from deqcli.quantities import Finished, Measured, Quantity
 from deqcli.settings import setting, with_default
@@ -45,8 +46,9 @@ class MatchSettings(SampleSettings, DeqSettings):
     )
     layers: str = setting("auto", "Hidden layers of the twin.", choices=("1", "2", "auto"))
     tau0: float | None = setting(
-        None, "Root of the data's mean variance, in place of data (no spectra).", above=0
-    )
+        None, "Root of the data's mean variance, in place of data (no spectra).",
+        least=SMALLEST, most=LARGEST,
+    )  # fmt: skip
     export: str | None = setting(
         None,
         "Write a self-contained Python file that defines the twin.",

@@ -103,9 +103,9 @@ def test_unknown_names():
     e = deqcli.explicit_kernels(GOOD, ["tanh"])
     with pytest.raises(InputError, match="ck and ntk"):
         e.compute("preactivation_ck")
-    with pytest.raises(InputError, match="`rows` is 0; give at least 1"):
+    with pytest.raises(InputError, match="`rows` is 0; give a whole number at least 1"):
         list(e.blocks("ck", 0))
-    with pytest.raises(InputError, match="`rows` is 0; give at least 1"):
+    with pytest.raises(InputError, match="`rows` is 0; give a whole number at least 1"):
         list(k.blocks("ck", 0))
 
 

@@ -92,7 +92,7 @@ def test_settings_may_be_an_object_or_options(tmp_path):
         run(settings, size=30)
     with pytest.raises(InputError, match="give one settings object"):
         run(settings, settings)
-    with pytest.raises(InputError, match="`jobs` is 0; give 1 or more"):
+    with pytest.raises(InputError, match="`jobs` is 0; give a whole number at least 1"):
         run(settings, jobs=0)
     with pytest.raises(InputError, match="ToySettings is not of the study spectrum"):
         run("spectrum", settings)

@@ -1,0 +1,101 @@
+"""The one check of a number, wherever it comes from: Python, a settings file, the command line."""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from deqcli.errors import InputError
+
+N = TypeVar("N", int, float)
+
+SMALLEST, LARGEST = 1e-50, 1e50
+"""Limits of scales: fourth powers and their ratios are formed, and float64 ends at 1e308."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Range:
+    """Which numbers are allowed."""
+
+    least: float = -math.inf
+    above: float = -math.inf
+    most: float = math.inf
+    below: float = math.inf
+
+    def range_text(self) -> str:
+        """Say which numbers are allowed, such as ``at least 2``; empty if all are."""
+        parts = [
+            f"{word} {value:g}"
+            for word, value in (
+                ("at least", self.least), ("above", self.above),
+                ("at most", self.most), ("below", self.below),
+            )
+            if math.isfinite(value)
+        ]  # fmt: skip
+        return " and ".join(parts)
+
+    def allows(self, value: float) -> bool:
+        """Tell whether a number is in the range."""
+        return self.least <= value <= self.most and self.above < value < self.below
+
+
+#: A variance or a length, one that may not vanish and one that may; how many of something.
+SCALE = Range(least=SMALLEST, most=LARGEST)
+NOT_NEGATIVE = Range(least=0, most=LARGEST)
+POSITIVE = Range(least=1)
+
+
+def number(value: Any, name: str, kind: type[N], allowed: Range | None = None) -> N:
+    """Return a value as a finite float or as an int, or say what is wrong with it.
+
+    Texts of numbers count, as the command line gives them; truth values and arrays do not.
+
+    Examples
+    --------
+    >>> number("0.5", "tau0", float), number(3, "n", int)
+    (0.5, 3)
+    >>> number(float("nan"), "tau0", float, SCALE)
+    Traceback (most recent call last):
+        ...
+    deqcli.errors.InputError: `tau0` is nan; give a finite number at least 1e-50 and at most 1e+50.
+    """
+    allowed = allowed or Range()
+    try:
+        if isinstance(value, bool) or getattr(value, "ndim", False):
+            raise TypeError
+        converted = _to_int(value) if kind is int else float(value)
+        if math.isfinite(converted) and allowed.allows(converted):
+            return kind(converted)
+        value = converted
+    except (TypeError, ValueError, OverflowError):
+        pass
+    noun = "a whole number" if kind is int else "a finite number"
+    wanted = " ".join(filter(None, [noun, allowed.range_text()]))
+    raise InputError(f"`{name}` is {shown(value)}; give {wanted}.")
+
+
+def _to_int(value: Any) -> int:
+    count = int(value) if isinstance(value, str) else operator.index(value)
+    # Beyond 64 bits nothing can be counted, and numpy overflows.
+    if abs(count) >= 2**63:
+        raise OverflowError
+    return count
+
+
+def shown(value: Any) -> str:
+    """Return a value for a sentence: on one line and not long.
+
+    Examples
+    --------
+    >>> shown(range(3)), len(shown("x" * 1000))
+    ('range(0, 3)', 60)
+    """
+    return one_line(repr(value), 60)
+
+
+def one_line(text: object, most: int = 200) -> str:
+    """Return a text, such as another library's error, on one line and cut to a length."""
+    line = " ".join(str(text).split())
+    return line if len(line) <= most else f"{line[: most - 3]}..."

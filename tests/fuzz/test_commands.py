@@ -1,0 +1,184 @@
+"""Every command with hostile options: exit 0, 2 or 3 with one sentence, and a finite table."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from deqcli import study
+from deqcli.cli import run
+from deqcli.runs import files
+from deqcli.settings import Option, options
+
+from .hostile import (
+    ACTIVATIONS,
+    FLOATS,
+    INTEGERS,
+    TEXTS,
+    Random,
+    batches,
+    generator,
+    not_finite,
+    pick,
+)
+
+#: The smallest runs that a study has.
+TINY = {
+    "spectrum": "--n 6 --p 12 --realizations 2 --width 9",
+    "error-vs-n": "--n 8,9 --ratio 2 --trials 1 --act tanh --realizations 2 --width 9",
+    "match": "--n 6 --p 12",
+    "accuracy": "--data gmm --p 12 --train-size 12 --test-size 8 --batch 4 "
+    "--widths 5 --epochs 1 --trials 1",
+    "flow": "--n 6 --p 12 --widths 6 --steps 2 --test-size 4",
+    "errata": "--n 16,17 --trials 1",
+}
+#: How a study is run.
+RUNNING = {
+    "--format": ("png", "svg", "bmp", ""),
+    "--name": ("x", "../x", "", "."),
+    "--config": ("good.toml", "bad.toml", "none.toml", "bad.json"),
+    "--jobs": ("0", "-1", "x", "1"),
+    "--out": ("good.toml", "other"),
+}
+OTHER = ("scalars", "list", "report", "reproduce", "data", "info")
+#: Errors of click have three lines; the sentence is the last.
+USAGE = re.compile(r"\AUsage: .*\nTry .*\n\nError: .+\n\Z", re.DOTALL)
+
+
+def text(rng: Random, option: Option) -> str:
+    roll = rng.random()
+    if roll < 0.12 or (option.kind is str and roll < 0.3):
+        return str(pick(rng, TEXTS[:-1]))
+    if option.name == "act":
+        return str(pick(rng, ACTIVATIONS[: 12 if roll < 0.6 else None]))
+    if option.choices:
+        return str(pick(rng, option.choices))
+    if option.name == "data":
+        return str(pick(rng, ("gmm", "sphere", "mnist", "no.csv", "x.npz", "data.csv", "bad.npz")))
+    if option.name == "covariance":
+        return str(pick(rng, ("identity", "toeplitz:0.5", "toeplitz:1", "toeplitz:nan", "x:1")))
+    entry = pick(rng, {int: INTEGERS, float: FLOATS}.get(option.kind, TEXTS[:-1]))
+    return str(entry)
+
+
+def study_words(rng: Random, name: str) -> list[str]:
+    words = [name, *TINY[name].split(), "--jobs", "1"]
+    known = options(study.get(name).settings)
+    for place in rng.integers(len(known), size=int(rng.integers(0, 4))):
+        option = known[place]
+        if option.kind is bool:
+            words.append(option.flag)
+        else:
+            words += [option.flag, text(rng, option)]
+    for flag, values in RUNNING.items():
+        if rng.random() < 0.05:
+            words += [flag, str(pick(rng, values))]
+    # The networks of errata have one size, which takes half a minute.
+    if rng.random() < 0.3 or name == "errata":
+        words.append("--dry-run")
+    return words
+
+
+def other_words(rng: Random, name: str) -> list[str]:
+    if name == "scalars":
+        from deqcli.shared_settings import DeqSettings
+
+        words = [name]
+        for option in options(DeqSettings):
+            if rng.random() < 0.6:
+                words += [option.flag, text(rng, option)]
+        if rng.random() < 0.5:
+            words += ["--tau0", str(pick(rng, FLOATS))]
+        return words
+    if name == "list":
+        return [
+            name,
+            str(pick(rng, ("activations", "datasets", "kernels", "presets", *TEXTS[:-1]))),
+        ]
+    if name == "report":
+        place = pick(rng, ("results", "none", "good.toml", "empty", *TEXTS[:-1]))
+        return [name, "--results", str(place), "--out", str(pick(rng, ("page.html", "empty", "")))]
+    if name == "reproduce":
+        presets = ("all", "iclr/figure-1-left", "icml/error-vs-n", "gen/figure-1", *TEXTS[:-1])
+        words = [name, "--dry-run", *(str(pick(rng, presets)) for _ in range(rng.integers(3)))]
+        return [*words, str(pick(rng, ("--quick", "--paper", "--check", "--force", "--x")))]
+    if name == "data":
+        command = str(pick(rng, ("path", "verify", "list", "")))
+        words = [str(pick(rng, ("mnist", "mnist:test", "mnist:x", "cifar-10", *TEXTS[:-1])))]
+        folder = str(pick(rng, ("empty", "good.toml", "none", "")))
+        return [name, command, *words[: int(rng.integers(2))], "--data-dir", folder]
+    return [name, *([str(pick(rng, TEXTS[:-1]))] if rng.random() < 0.5 else [])]
+
+
+def prepare(folder: Path) -> None:
+    """Put files where commands look for them."""
+    (folder / "empty").mkdir()
+    rows = "".join(f"{i},{i * i % 7},{i % 3},{i % 2}\n" for i in range(24))
+    (folder / "data.csv").write_text("a,b,c,y\n" + rows)
+    (folder / "bad.npz").write_bytes(b"PK\x03\x04nonsense")
+    (folder / "good.toml").write_text("seed = 3\n")
+    (folder / "bad.toml").write_bytes(b"\xff\xfe = [")
+    (folder / "bad.json").write_text('{"settings": [1, 2]}')
+
+
+def faults(case: int) -> list[str]:
+    """Call one command in the present folder, and say what is wrong with how it ended."""
+    rng = generator("commands", case)
+    names = [*study.names(), *study.names(), *OTHER]
+    name = names[case % len(names)]
+    words = study_words(rng, name) if name in study.names() else other_words(rng, name)
+    if name in study.names() and "--out" not in words:
+        words += ["--out", "results"]
+    out, err = io.StringIO(), io.StringIO()
+    wrong: list[str] = []
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code: Any = run(words)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        code = f"{type(error).__name__}: {error}"
+    said = err.getvalue()
+    if code not in (0, 2, 3):
+        wrong.append(f"exit code {code}")
+    if "Traceback" in said or "please report it" in said:
+        wrong.append("an internal error")
+    if code == 2 and not USAGE.match(said):
+        sentences = [line for line in said.splitlines() if line.startswith("error: ")]
+        if len(sentences) != 1 or not said.endswith(f"{sentences[-1]}\n"):
+            wrong.append("not one sentence")
+    for table in Path("results").glob("*.csv"):
+        wrong += not_finite(pd.read_csv(table), table.name)
+    shutil.rmtree("results", ignore_errors=True)
+    shutil.rmtree("other", ignore_errors=True)
+    typed = " ".join(map(repr, words))
+    return [f"case {case}: deqcli {typed}\n    {text}\n    {said[-600:]}" for text in wrong]
+
+
+@pytest.mark.parametrize("cases", batches(), ids=lambda cases: f"from{cases[0]}")
+def test_commands(cases, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DEQCLI_DATA_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    prepare(tmp_path)
+    # Drawn every time, but written as a file only sometimes: that is most of the time.
+    write = files.write_figure
+
+    def write_figure(path: Path, figure: Any, digest: str) -> None:
+        if case % 20 == 0:
+            write(path, figure, digest)
+        else:
+            path.write_bytes(b"")
+
+    monkeypatch.setattr(files, "write_figure", write_figure)
+    wrong = []
+    for case in cases:
+        wrong += faults(case)
+    assert not wrong, "\n".join(wrong)

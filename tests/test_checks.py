@@ -1,0 +1,135 @@
+"""Numbers at the edges, and functions of the user's own that misbehave: one sentence each."""
+
+import math
+import sys
+
+import numpy as np
+import pytest
+
+import deqcli
+from deqcli.activations import Activation, activation
+from deqcli.cli import run
+from deqcli.errors import ActivationError, ConvergenceError, DataError, InputError
+from deqcli.finite.equilibrium import Elementwise
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "scalars --tau0 1e-160", "scalars --tau0 1e200", "scalars --tau0 nan",
+        "scalars --sigma-b2 1e-320", "match --tau0 1e200", "match --tau0 1e-160",
+        "match --tau0 1 --act cubic:a3=0,a2=0,a1=0 --sigma-a2 0",
+        "match --tau0 1 --act htanh:a=0,c=1", "match --data sphere --n 8 --p 9 --act htanh:a=0,c=1",
+        "spectrum --n 8 --p 9 --act htanh:a=0,c=1", "spectrum --n 8 --p 99999999999999999999",
+        "error-vs-n --n 8,9 --act htanh:a=0,c=1", "scalars --act htanh:a=1e200,c=1",
+        "scalars --act hermite:scale=1e-50,c8=1 --sigma-a2 0",
+    ],
+)  # fmt: skip
+def test_numbers_beyond_the_limits(words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(words.split()) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_hidden_weights_are_legal(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small = ["--jobs", "1", "--sigma-a2", "0", "--kernel", "preactivation-ck"]
+    assert run(["spectrum", "--n", "8", "--p", "12", "--estimator", "exact", *small]) == 0
+    assert run(["match", "--n", "8", "--p", "12", *small]) == 0
+
+
+def test_a_singular_kernel_gives_no_bound_and_says_so():
+    result = deqcli.run("flow", data="sphere", n=6, p=3, widths=4, steps=2, test_size=3, jobs=1)
+    assert result.table["bound"].isna().all()
+    assert result.table["rademacher"].isna().all()
+    (sentence,) = deqcli.study.get("flow").sentences(result.findings)
+    assert "singular and gives no bound" in sentence
+
+
+@pytest.mark.parametrize("dimension", [math.nan, 0, 2.5, "x", None])
+def test_the_sphere_has_a_dimension(dimension):
+    with pytest.raises(InputError, match="`dimension` is"):
+        deqcli.sphere_scalars("tanh", dimension)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "said"),
+    [
+        (np.array([[1.0, math.nan], [math.nan, 1.0]]), "not finite"),
+        (np.ones((2, 3)), "square"),
+        (np.triu(np.ones((3, 3))), "symmetric"),
+        (None, "matrix"),
+        (np.zeros((0, 0)), "matrix"),
+        (np.eye(2) * 1j, "complex"),
+    ],
+)
+def test_operator_norms_look_at_their_matrices(matrix, said):
+    with pytest.raises(DataError, match=said):
+        deqcli.operator_norm(matrix)
+    with pytest.raises(DataError, match=said):
+        deqcli.operator_distance(np.eye(2), matrix)
+    with pytest.raises(DataError, match="of one shape"):
+        deqcli.operator_distance(np.eye(2), np.eye(3))
+
+
+def test_an_activation_in_place_reaches_every_entry():
+    x = np.linspace(-2, 2, 24, dtype=np.float32).reshape(4, 6)
+    for view in (x.copy().T, np.repeat(x, 2, axis=1)[:, ::2]):
+        expected = np.tanh(view)
+        Elementwise(activation("tanh"), "float32").value(view)
+        np.testing.assert_allclose(view, expected, rtol=1e-6)
+
+
+def leaves(x):
+    sys.exit(3)
+
+
+def leaves_later(x):
+    return np.tanh(x) if x.size < 10 else sys.exit(0)
+
+
+def shrinks_later(x):
+    return np.tanh(x) if x.size < 10 else np.tanh(x)[:3]
+
+
+def writes(x):
+    x *= 0.5
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "declared", "said"),
+    [
+        (leaves, {}, "SystemExit"),
+        (leaves_later, {"lipschitz": 1.0}, "SystemExit"),
+        (shrinks_later, {"lipschitz": 1.0}, "elementwise"),
+        (writes, {}, "read-only"),
+        (np.tanh, {"kinks": None}, "`kinks` is None"),
+        (np.tanh, {"kinks": ("a",)}, "`kinks` is 'a'"),
+        (np.tanh, {"lipschitz": "abc"}, "`lipschitz` is 'abc'"),
+        (np.tanh, {"lipschitz": -1.0}, "`lipschitz` is -1"),
+        (np.tanh, {"lipschitz": 0.9}, "slope reaches 1"),
+        (np.tanh, {"derivative": 3}, "give a function"),
+    ],
+)
+def test_own_functions_that_misbehave(function, declared, said):
+    with pytest.raises(ActivationError, match=said) as caught:
+        deqcli.implicit_scalars(Activation.from_function(function, name="mine", **declared), 0.1)
+    assert "mine" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kink", [0.3, 0.5, 1.0, -2.0])
+@pytest.mark.parametrize("tau0", [0.4, 1.0, 3.0])
+def test_an_undeclared_kink_is_named_and_a_declared_one_is_not(kink, tau0):
+    def bent(x):
+        return np.maximum(x, kink)
+
+    hidden = Activation.from_function(bent, lipschitz=1.0)
+    with pytest.raises(ConvergenceError, match=r"'bent'.*declare its kinks"):
+        deqcli.implicit_scalars(hidden, 0.1, tau0=tau0)
+    honest = Activation.from_function(bent, kinks=(kink,), lipschitz=1.0)
+    assert math.isfinite(deqcli.implicit_scalars(honest, 0.1, tau0=tau0).gamma2)
