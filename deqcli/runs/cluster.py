@@ -130,6 +130,10 @@ def _connect(scheduler: str) -> Any:
                 self.close(timeout=_CONNECT_SECONDS)
                 raise
 
+        async def _start(self, **options: Any) -> None:
+            # Dask's own limit does not hold where somebody listens and says nothing.
+            await asyncio.wait_for(super()._start(**options), 2 * _CONNECT_SECONDS)
+
     try:
         return Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
     # Any exception: what listens there may be anything, and Dask reads its bytes as its own.

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,17 +52,23 @@ def deqcli(tmp_path, monkeypatch):
 
 @pytest.fixture
 def process(tmp_path):
-    """Start ``python -m deqcli ARGS`` as a process of its own in an empty folder."""
+    """Start ``python -m deqcli ARGS`` as a process of its own in an empty folder.
+
+    It heeds Ctrl-C even if the tests do not, as in the background of a shell.
+    """
     started: list[subprocess.Popen[str]] = []
 
-    def start(*arguments: str, cwd: Path = tmp_path) -> subprocess.Popen[str]:
+    def start(
+        *arguments: str, cwd: Path = tmp_path, stdout: Any = subprocess.PIPE
+    ) -> subprocess.Popen[str]:
         child = subprocess.Popen(
             [sys.executable, "-m", "deqcli", *arguments],
             cwd=cwd,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdout=subprocess.PIPE,
+            stdout=stdout,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         started.append(child)
         return child
@@ -69,4 +77,5 @@ def process(tmp_path):
     for child in started:
         if child.poll() is None:
             child.kill()
-        child.communicate()
+        with child:  # closes its pipes and waits
+            pass

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from deqcli import __version__, study
 from deqcli.cli import OTHERS, command_names
 
+ROOT = Path(__file__).parents[2]
+SMALL_MATCH = "--n 60 --p 80 --name m -j 1"
 HEAVY = ("numpy", "scipy", "pandas", "matplotlib", "joblib", "pooch", "tqdm", "threadpoolctl")
 
 
@@ -137,6 +141,59 @@ def test_quiet_says_neither_progress_nor_notes(deqcli):
     assert len(done.out.splitlines()) == 3
     assert "process" not in done.err
     assert "already done" not in deqcli("-q", *words).err
+
+
+#: Commands that write little and much, and a study, whose work must not be lost.
+WRITERS = ["--help", "list activations", "spectrum --help", f"match {SMALL_MATCH}"]
+
+
+def said_in_order(text):
+    """Return what a process said, less the notes of the study; nothing of Python's own."""
+    assert "Traceback" not in text
+    assert "Exception ignored" not in text
+    assert "report it" not in text
+    return text.splitlines()[-1:]
+
+
+@pytest.mark.parametrize("words", WRITERS)
+def test_a_reader_that_went_away_is_no_error(process, tmp_path, words):
+    read, write = os.pipe()
+    os.close(read)
+    child = process(*words.split(), stdout=write)
+    os.close(write)
+    _, err = child.communicate()
+    assert child.returncode == 141
+    assert "error" not in "".join(said_in_order(err))
+    if words.startswith("match"):
+        assert (tmp_path / "results" / "m.json").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("words", WRITERS)
+def test_stdout_that_is_full_is_a_sentence(process, tmp_path, words):
+    with Path("/dev/full").open("w") as full:
+        child = process(*words.split(), stdout=full)
+    _, err = child.communicate()
+    assert child.returncode == 1
+    expected = "error: cannot write to standard output: No space left on device."
+    assert said_in_order(err) == [expected]
+    if words.startswith("match"):
+        assert (tmp_path / "results" / "m.json").exists()
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("words", WRITERS)
+def test_streams_that_are_closed_lead_nowhere(tmp_path, words, closed):
+    done = subprocess.run(
+        f"{sys.executable} -m deqcli {words} {closed}",
+        shell=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0
+    said_in_order(done.stderr)
 
 
 def test_bench_kernel_prints_ratios(deqcli):

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shlex
+import shutil
+import subprocess
+import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,10 +19,12 @@ import pytest
 
 from deqcli import misprints, study
 from deqcli.runs import provenance
+from deqcli.runs.seeds import stream
 from deqcli.settings import options
 from deqcli.studies.accuracy import TIMES
 from deqcli.study import get
 
+ROOT = Path(__file__).parents[2]
 #: Each study in a second or two.
 SMALL = {
     "spectrum": "--n 60 --p 80 --realizations 25 --width 50",
@@ -162,6 +169,57 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(finished, deqcli, monkeypa
     record = json.loads(Path("results/x.json").read_text())
     assert record["timings"]["reused"] == 2
     assert_same_files(finished.name, Path("results/x.csv"), finished.folder / "results/x.csv")
+
+
+#: `deqcli` with the errata cut as above.
+MORTAL = """
+from deqcli import misprints
+from deqcli.__main__ import main
+misprints.CLAIMS = {"iclr-figure-1": misprints.CLAIMS["iclr-figure-1"]}
+misprints.NETWORKS, misprints.WIDTH = 2, 100
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "kills"), list(zip(SMALL, (4, 4, 3, 3, 3, 3), strict=True)), ids=list(SMALL)
+)
+def test_killed_at_any_moment_goes_on_to_the_same_bytes(name, kills, tmp_path):
+    """Twenty kills over all studies, at moments drawn over the time of an unbroken run."""
+    # What is cut in the errata is cut in this process alone.
+    jobs = "1" if name == "errata" else "2"
+    words = [name, *SMALL[name].split(), "--name", "x", "-j", jobs]
+    folders = {"whole": tmp_path / "whole", "broken": tmp_path / "broken"}
+
+    def start(folder):
+        folder.mkdir(exist_ok=True)
+        return subprocess.Popen(
+            [sys.executable, "-c", MORTAL, *words],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    started = time.monotonic()
+    assert start(folders["whole"]).wait() == 0
+    duration = time.monotonic() - started
+    draws = stream(13, "kills", name)
+    while kills:
+        child = start(folders["broken"])
+        try:
+            assert child.wait(draws.uniform(0, duration)) == 0
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+            kills -= 1
+        else:  # It was faster; the next kill needs something to stop.
+            shutil.rmtree(folders["broken"])
+    assert start(folders["broken"]).wait() == 0
+    assert_same_files(name, *(folder / "results" / "x.csv" for folder in folders.values()))
+    left = sorted(path.name for path in (folders["broken"] / "results").iterdir())
+    assert left == sorted(path.name for path in (folders["whole"] / "results").iterdir())
 
 
 def test_dry_run_writes_nothing(finished, deqcli, tmp_path):

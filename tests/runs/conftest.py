@@ -51,12 +51,18 @@ def environment(monkeypatch):
 
 @pytest.fixture
 def start(environment):
-    """Start Python programs that are gone when the test ends, with all their children."""
+    """Start Python programs that are gone when the test ends, with all their children.
+
+    They heed Ctrl-C even if the tests do not, as in the background of a shell.
+    """
     started = []
 
     def run(*arguments, **options):
         process = subprocess.Popen(
-            [sys.executable, *map(str, arguments)], start_new_session=True, **options
+            [sys.executable, *map(str, arguments)],
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            **options,
         )
         started.append(process)
         return process

@@ -73,6 +73,26 @@ def test_interrupted_ends_cleanly_and_resumes(halted, gate, whole, jobs, whom, c
     finish(out, gate, whole, jobs=2)
 
 
+def test_a_second_ctrl_c_ends_what_is_slow_to_stop(
+    start, gate, whole, wait_for, tmp_path, capfd, monkeypatch
+):
+    monkeypatch.setenv("TOY_STUBBORN", "1")
+    out = tmp_path / "out"
+    code = "import toy_study; from deqcli.__main__ import main; main()"
+    process = start("-c", code, "toy", "--out", out, "--name", "toy", "--jobs", 1)
+    wait_for(lambda: len(list(out.glob("toy.parts/trial*.npz"))) == 3)
+    wait_for(lambda: waiting(gate))
+    process.send_signal(signal.SIGINT)
+    wait_for((gate.parent / "stubborn").exists)
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 130
+    shown = capfd.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("toy: 6 points on")
+    assert len(shown.err.splitlines()) == 1
+    finish(out, gate, whole, jobs=1)
+
+
 def test_a_running_study_is_not_disturbed(halted, gate, whole):
     process, out = halted(1)
     for force in (False, True):

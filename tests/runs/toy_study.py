@@ -1,7 +1,8 @@
 """A study small enough to test with: mean spectra of random matrices, whose last digits show BLAS.
 
 Also a program, ``python -m toy_study OUT``, for tests that kill it. Points from
-``TOY_GATE_FROM`` on wait for the file ``TOY_GATE``, so that a test knows where the run stands.
+``TOY_GATE_FROM`` on wait for the file ``TOY_GATE``, so that a test knows where the run stands;
+with ``TOY_STUBBORN`` they do not end at Ctrl-C either.
 
 Importing this module makes the study known. A worker imports it when it unpickles the settings of
 a point, so workers of every kind know the study without further ado.
@@ -96,8 +97,13 @@ def wait_at_gate(trial):
     if gate and trial >= int(os.environ["TOY_GATE_FROM"]):
         gate = Path(gate)
         gate.with_name(f"waiting-{trial}-{os.getpid()}").touch()
-        while not gate.exists():
-            time.sleep(0.01)
+        try:
+            while not gate.exists():
+                time.sleep(0.01)
+        finally:
+            while "TOY_STUBBORN" in os.environ and not gate.exists():
+                gate.with_name("stubborn").touch()
+                time.sleep(0.01)
 
 
 def run_toy(out, *, jobs=1, **keywords):
