@@ -26,15 +26,12 @@ import joblib
 import threadpoolctl
 from tqdm import tqdm
 
-from deqcli._version import __version__
 from deqcli.errors import InputError, RunError
+from deqcli.runs.cluster import run_on_cluster
 
 logger = logging.getLogger(__name__)
 
 Outcomes = Generator[tuple[str, Any], None, None]
-
-_CONNECT_SECONDS = 5
-_RETRIES = 3
 
 
 @dataclass(frozen=True)
@@ -75,7 +72,7 @@ def run_points(
     jobs : int
         Local processes; 1 runs here.
     scheduler : str, optional
-        Address of a Dask scheduler such as ``tcp://host:8786``, which then does all the work.
+        Address of a Dask scheduler such as ``tcp://host:8786``, whose workers do all the work.
     threads : int
         BLAS threads of each process.
     description : str
@@ -91,7 +88,7 @@ def run_points(
     Raises
     ------
     InputError
-        For ``jobs`` below 1, Dask not installed or a scheduler that does not answer.
+        For ``jobs`` below 1, or a Dask cluster that cannot be used (`run_on_cluster`).
     RunError
         If a local process is killed or the scheduler is lost; points already yielded are safe.
 
@@ -144,25 +141,24 @@ def _here(
 
 
 def _elsewhere(
-    function: Callable[..., Any],
-    key: str,
-    arguments: tuple[Any, ...],
-    threads: int,
-    version: str,
-) -> tuple[str, Any]:
+    threads: int, function: Callable[..., Any], key: str, arguments: tuple[Any, ...]
+) -> Any:
     """Make one call in a worker of either kind."""
-    if version != __version__:
-        message = f"this worker has deqcli {__version__}, the run {version}"
-        return key, Failure(key, "VersionMismatch", message)
     # Not undone: the limit is one for the process, and a Dask worker with several threads has
     # other points under way when this one ends.
     threadpoolctl.threadpool_limits(limits=threads)
-    return key, _attempt(function, key, arguments)
+    return _attempt(function, key, arguments)
 
 
-def _in_child(parent: int, *call: Any) -> tuple[str, Any]:
+def _in_child(
+    parent: int,
+    threads: int,
+    function: Callable[..., Any],
+    key: str,
+    arguments: tuple[Any, ...],
+) -> tuple[str, Any]:
     _attend(parent)
-    return _elsewhere(*call)
+    return key, _elsewhere(threads, function, key, arguments)
 
 
 @functools.cache
@@ -192,10 +188,7 @@ def _in_processes(
             n_jobs=jobs, return_as="generator_unordered", batch_size=1, max_nbytes=None
         )
     call = joblib.delayed(_in_child)
-    calls = (
-        call(os.getpid(), function, key, values, threads, __version__)
-        for key, values in arguments.items()
-    )
+    calls = (call(os.getpid(), threads, function, key, values) for key, values in arguments.items())
     outcomes = parallel(calls)
     try:
         # Not `yield from`, which would close joblib's generator before the last lines are reached.
@@ -213,55 +206,17 @@ def _in_processes(
             outcomes.close()
 
 
-# `submit` and `as_completed` rather than joblib's Dask backend: that one gathers results by
-# callbacks on the client's own thread and offers no hold on single futures, while here each result
-# is fetched when its turn comes (the parent holds one at a time) and released on the cluster, and
-# a future that is lost or cancelled can be told from a point that failed.
 def _on_cluster(
     function: Callable[..., Any],
     arguments: Mapping[str, tuple[Any, ...]],
     threads: int,
     scheduler: str,
 ) -> Outcomes:
-    try:
-        import distributed
-    except ImportError:
-        raise InputError(
-            "`scheduler` needs Dask, which is not installed; run: pip install 'deqcli[dask]'."
-        ) from None
-    try:
-        client = distributed.Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"No Dask scheduler answers at {scheduler}; start one with `dask scheduler`, correct "
-            "`scheduler` or leave it out."
-        ) from error
-    with client:
-        if not client.scheduler_info()["workers"]:
-            logger.warning("The scheduler at %s has no workers yet; waiting.", scheduler)
-        # The points and unfetched results of a killed worker are computed again by the others
-        # without more ado; retries are for a call that could not even begin on one of them.
-        submit = functools.partial(client.submit, _elsewhere, pure=False, retries=_RETRIES)
-        futures = {
-            submit(function, key, values, threads, __version__): key
-            for key, values in arguments.items()
-        }
-        try:
-            for future in distributed.as_completed(list(futures), loop=client.loop):
-                yield _fetch(future, futures.pop(future), scheduler)
-                future.release()
-        finally:
-            client.cancel(list(futures), force=True)
-
-
-def _fetch(future: Any, key: str, scheduler: str) -> tuple[str, Any]:
-    try:
-        outcome: tuple[str, Any] = future.result()
-    except Exception as error:
-        if future.cancelled():
-            raise RunError(
-                f"The Dask scheduler at {scheduler} was lost; finished points are kept: run the "
-                "same command again to continue."
-            ) from error
-        return key, Failure.of(key, error)
-    return outcome
+    outcomes = run_on_cluster(
+        functools.partial(_elsewhere, threads, function), arguments, scheduler
+    )
+    with closing(outcomes):
+        for key, outcome in outcomes:
+            # Not the point failed but its way there and back.
+            lost = isinstance(outcome, Exception)
+            yield key, Failure.of(key, outcome) if lost else outcome

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import threading
@@ -10,34 +11,81 @@ from pathlib import Path
 import pytest
 from toy_study import run_toy
 
+import deqcli
+from deqcli import __version__
 from deqcli.errors import InputError, RunError
-from deqcli.runs import parallel
+from deqcli.runs import cluster as clusters
 
 distributed = pytest.importorskip(
     "distributed", reason="Dask is not installed: pip install 'deqcli[dask]'"
 )
 
+#: The toy study by the command line, which says what becomes of it.
+COMMAND = "import sys, toy_study; from deqcli.cli import run; sys.exit(run(sys.argv[1:]))"
+
 
 @pytest.fixture
-def cluster(start, wait_for, tmp_path):
-    """Start a scheduler and two workers without a nanny, so that a killed one stays dead."""
+def log(tmp_path):
+    """Return where the cluster writes what it says."""
+    with (tmp_path / "cluster.log").open("w") as stream:
+        yield {"stdout": stream, "stderr": stream, "cwd": tmp_path}
+
+
+@pytest.fixture
+def scheduler(start, wait_for, log, tmp_path):
+    """Start a scheduler; returns its address and its process."""
     contact = tmp_path / "scheduler.json"
-    log = (tmp_path / "cluster.log").open("w")
-    quiet = {"stdout": log, "stderr": log}
-    common = ["--no-dashboard", "--scheduler-file", contact]
-    scheduler = start(
-        *("-m", "dask", "scheduler", "--host", "127.0.0.1", "--port", "0", *common), **quiet
+    process = start(
+        *("-m", "dask", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"),
+        *("--scheduler-file", contact),
+        **log,
     )
     wait_for(lambda: contact.exists() and contact.read_text().endswith("}"))
-    local = ["--host", "127.0.0.1", "--local-directory", tmp_path, "--no-nanny", "--nthreads", "1"]
-    for _ in range(2):
-        start("-m", "dask", "worker", *common, *local, **quiet)
-    address = json.loads(contact.read_text())["address"]
-    # Or one of them might be given all the points before the other has come.
+    return json.loads(contact.read_text())["address"], process
+
+
+@pytest.fixture
+def add_worker(start, scheduler, log, tmp_path):
+    """Start workers without a nanny, so that a killed one stays dead."""
+    address, _ = scheduler
+
+    def add(path=None):
+        """Start one that looks for modules in a folder before all others."""
+        paths = os.pathsep.join([*([str(path)] if path else []), os.environ["PYTHONPATH"]])
+        return start(
+            *("-m", "dask", "worker", address, "--host", "127.0.0.1", "--no-dashboard"),
+            *("--local-directory", tmp_path, "--no-nanny", "--nthreads", "1"),
+            env=os.environ | {"PYTHONPATH": paths},
+            **log,
+        )
+
+    return add
+
+
+def wait_for_workers(address, count):
     with distributed.Client(address, set_as_default=False) as client:
-        client.wait_for_workers(2, timeout=60)
-    yield address, scheduler
-    log.close()
+        client.wait_for_workers(count, timeout=120)
+
+
+@pytest.fixture
+def cluster(scheduler, add_worker):
+    """Start a scheduler and two workers."""
+    for _ in range(2):
+        add_worker()
+    # Or one of them might be given all the points before the other has come.
+    wait_for_workers(scheduler[0], 2)
+    return scheduler
+
+
+@pytest.fixture
+def misfits(add_worker, tmp_path):
+    """Start a worker that cannot import deqcli, and one that has another version of it."""
+    broken, other = tmp_path / "broken", tmp_path / "other"
+    (broken / "deqcli").mkdir(parents=True)
+    (broken / "deqcli" / "__init__.py").write_text("raise ImportError('a module is missing')")
+    shutil.copytree(Path(deqcli.__file__).parent, other / "deqcli")
+    (other / "deqcli" / "_version.py").write_text('__version__ = "0.0.1"')
+    return [add_worker(path) for path in (broken, other)]
 
 
 @pytest.fixture
@@ -107,7 +155,25 @@ def test_ctrl_c_stops_a_run_on_a_cluster(gate, cluster, whole, start, wait_for, 
     assert (out / "toy.csv").read_bytes() == whole["toy.csv"]
 
 
-def test_failures_on_a_cluster_are_values(cluster, tmp_path, monkeypatch):
+def test_a_lost_scheduler_leaves_a_sentence_and_no_traceback(
+    gate, cluster, start, wait_for, tmp_path, capfd
+):
+    address, scheduler = cluster
+    here = tmp_path / "here"
+    here.mkdir()
+    process = start("-c", COMMAND, "toy", "--out", "out", "--scheduler", address, cwd=here)
+    wait_for(lambda: len(list(gate.parent.glob("waiting-*"))) == 2)
+    scheduler.kill()
+    assert process.wait() == 1
+    shown = capfd.readouterr()
+    assert shown.out == ""
+    first, last = shown.err.splitlines()
+    assert first.startswith("toy: 6 points on Dask")
+    assert last.startswith(f"error: The Dask scheduler at {address} was lost; finished points are")
+    assert [path.name for path in here.iterdir()] == ["out"]
+
+
+def test_failures_on_a_cluster_are_values(cluster, tmp_path):
     address, _ = cluster
     result = run_toy(tmp_path / "out", scheduler=address, broken=2, size=20)
     assert result.exit_code == 3
@@ -117,20 +183,111 @@ def test_failures_on_a_cluster_are_values(cluster, tmp_path, monkeypatch):
         "ArithmeticError",
         "trial 2 is broken",
     )
-    monkeypatch.setattr(parallel, "__version__", "9.9")
-    result = run_toy(tmp_path / "other", scheduler=address)
-    assert {failure.kind for failure in result.failures} == {"VersionMismatch"}
 
 
-def test_nobody_at_the_address(tmp_path, monkeypatch):
-    monkeypatch.setattr(parallel, "_CONNECT_SECONDS", 0.3)
+def test_only_workers_that_fit_are_used(scheduler, add_worker, misfits, whole, tmp_path, caplog):
+    address, _ = scheduler
+    add_worker()
+    wait_for_workers(address, 3)
+    result = run_toy(tmp_path / "out", scheduler=address)
+    assert (result.status, result.failures) == ("done", ())
+    assert (tmp_path / "out" / "toy.csv").read_bytes() == whole["toy.csv"]
+    said = sorted(text.partition(" is not used: it ")[2] for text in caplog.messages)
+    assert [text for text in said if text] == [
+        "cannot import deqcli (ImportError: a module is missing).",
+        "has deqcli 0.0.1.",
+    ]
+
+
+def test_no_worker_that_fits_is_a_sentence(scheduler, misfits, tmp_path, environment):
+    address, _ = scheduler
+    wait_for_workers(address, 2)
+    with pytest.raises(InputError) as error:
+        run_toy(tmp_path / "out", scheduler=address)
+    text = str(error.value)
+    assert text.startswith(f"No Dask worker at {address} has deqcli {__version__}: tcp://")
+    assert " cannot import deqcli (ImportError: a module is missing)" in text
+    assert " has deqcli 0.0.1" in text
+    assert text.endswith("install the same version there, or leave out `scheduler`.")
+    environment.setattr(clusters, "__version__", "9.9")
+    with pytest.raises(InputError, match=rf"scheduler at {address} has deqcli {__version__}, and "):
+        run_toy(tmp_path / "out", scheduler=address)
+
+
+def test_a_worker_that_joins_takes_over_from_one_that_is_lost(
+    gate, scheduler, add_worker, whole, beside, tmp_path
+):
+    """Nobody is there at the start; then one comes, and is gone before the next one comes."""
+
+    def replace(workers):
+        first.kill()
+        first.wait()
+        gate.touch()
+        add_worker()
+
+    beside(1, replace)
+    first = add_worker()
+    result = run_toy(tmp_path / "out", scheduler=scheduler[0])
+    assert result.status == "done"
+    assert (tmp_path / "out" / "toy.csv").read_bytes() == whole["toy.csv"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "", "localhost", "127.0.0.1", "tcp://127.0.0.1", "tcp://127.0.0.1:", "tcp://", "::", "[::",
+        "http://127.0.0.1:80", "nonsense://x:1", "inproc://x", "tcp://127.0.0.1:abc",
+        "tcp://127.0.0.1:0", "tcp://127.0.0.1:99999", "tcp://127.0.0.1:-5", "scheduler.json",
+    ],
+)  # fmt: skip
+def test_what_is_no_address(address, tmp_path):
+    with pytest.raises(InputError) as error:
+        run_toy(tmp_path, scheduler=address)
+    expected = f"`scheduler` is {address!r}; give an address such as tcp://host:8786."
+    assert str(error.value) == expected
+
+
+def test_nobody_at_the_address(tmp_path, capfd):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        address = f"tcp://127.0.0.1:{unused.getsockname()[1]}"
+        port = unused.getsockname()[1]
+        hosts = (
+            f"tcp://127.0.0.1:{port}",
+            f"localhost:{port}",
+            "host.invalid:1",
+            "\u20ac" * 70 + ":1",
+        )
+        for address in hosts:
+            with pytest.raises(InputError, match=f"No Dask scheduler answers at {address};"):
+                run_toy(tmp_path, scheduler=address)
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n" * 20])
+def test_somebody_else_at_the_address(tmp_path, monkeypatch, capfd, answer):
+    monkeypatch.setattr(clusters, "_CONNECT_SECONDS", 1.0)
+
+    def serve():
+        while True:
+            try:
+                visitor, _ = server.accept()
+            except OSError:
+                return
+            visitors.append(visitor)
+            visitor.sendall(answer)
+
+    visitors = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(InputError, match=f"No Dask scheduler answers at {address}"):
             run_toy(tmp_path, scheduler=address)
-    with pytest.raises(InputError, match="`scheduler`"):
-        run_toy(tmp_path, scheduler="nonsense://x")
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join()
+    for visitor in visitors:
+        visitor.close()
+    assert capfd.readouterr().err == ""
 
 
 def test_a_spectrum_on_a_cluster_gives_local_bytes(cluster, tmp_path, monkeypatch, capfd):
