@@ -12,7 +12,8 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import click
 
@@ -126,8 +127,21 @@ def main(ctx: click.Context, verbose: bool, quiet: bool) -> None:
     """When does a deep equilibrium model equal a shallow explicit network, and which one?"""
     ctx.obj = {"verbose": verbose, "quiet": quiet}
     level = logging.DEBUG if verbose else logging.ERROR if quiet else logging.INFO
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[_Echo()], force=True)
-    logging.getLogger("deqcli").setLevel(level)
+    ctx.with_resource(_shown_from(level))
+
+
+@contextmanager
+def _shown_from(level: int) -> Iterator[None]:
+    """Show log lines from a level on, those of other packages from warnings on, until the end."""
+    root, own, handler = logging.getLogger(), logging.getLogger("deqcli"), _Echo()
+    before = own.level
+    root.addHandler(handler)
+    own.setLevel(level)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        own.setLevel(before)
 
 
 class _Echo(logging.Handler):

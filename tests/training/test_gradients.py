@@ -44,12 +44,15 @@ def loss_of(network):
 
 
 def check(network):
+    rng = np.random.default_rng(6)
     network.draw([np.random.default_rng(k) for k in range(len(network.parameters))])
     _, _, delta = loss_of(network)
     network.backward(delta, momentum=0.0)
     gradients = [parameter.velocity.copy() for parameter in network.parameters]
     for parameter, gradient in zip(network.parameters, gradients, strict=True):
-        direction = RNG.standard_normal(gradient.shape)
+        # Partly along the gradient, so that there is a slope to be seen.
+        direction = rng.standard_normal(gradient.shape)
+        direction += gradient * np.linalg.norm(direction) / np.linalg.norm(gradient)
         kept = parameter.weight.copy()
         losses = []
         for sign in (1, -1):
