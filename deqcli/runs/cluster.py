@@ -14,7 +14,7 @@ import socket
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -113,26 +113,23 @@ def _connected(scheduler: str) -> Iterator[Any]:
         raise InputError(
             "`scheduler` needs Dask, which is not installed; run: pip install 'deqcli[dask]'."
         ) from None
-    # Those to which it gives a level of their own, and the one of its event loop.
-    names = ("distributed", "distributed.client", "tornado.application", "asyncio")
-    levels = {logging.getLogger(name): logging.getLogger(name).level for name in names}
-    for dask_logger in levels:
-        dask_logger.setLevel(logging.CRITICAL + 1)
-    try:
-        with _start_client(scheduler) as client:
-            try:
-                yield client
-            except Exception as error:
-                # Whatever breaks once the connection is gone breaks for that reason.
-                if client.status == "running" and not isinstance(error, OSError | CancelledError):
-                    raise
-                raise RunError(
-                    f"The Dask scheduler at {scheduler} was lost; finished points are kept: run "
-                    "the same command again to continue."
-                ) from error
-    finally:
-        for dask_logger, level in levels.items():
-            dask_logger.setLevel(level)
+    with ExitStack() as stack:
+        # Those to which it gives a level of their own, and the one of its event loop.
+        for name in ("distributed", "distributed.client", "tornado.application", "asyncio"):
+            dask_logger = logging.getLogger(name)
+            stack.callback(dask_logger.setLevel, dask_logger.level)
+            dask_logger.setLevel(logging.CRITICAL + 1)
+        client = stack.enter_context(_start_client(scheduler))
+        try:
+            yield client
+        except Exception as error:
+            # Whatever breaks once the connection is gone breaks for that reason.
+            if client.status == "running" and not isinstance(error, OSError | CancelledError):
+                raise
+            raise RunError(
+                f"The Dask scheduler at {scheduler} was lost; finished points are kept: run the "
+                "same command again to continue."
+            ) from error
 
 
 def _start_client(scheduler: str) -> Any:
