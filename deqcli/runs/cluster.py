@@ -7,16 +7,14 @@ a future that is lost or cancelled can be told from a point that failed.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import pkgutil
 import queue
 import socket
-import threading
-import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from concurrent.futures import CancelledError
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -25,13 +23,11 @@ from deqcli.errors import InputError, RunError
 
 logger = logging.getLogger(__name__)
 
-_PROTOCOLS = ("tcp", "tls", "ws", "wss")
-_CONNECT_SECONDS = 5.0
-#: For a worker to tell its version; Dask answers beside the work, so that busy ones do too.
-_ANSWER_SECONDS = 10.0
-_FETCH_SECONDS = 60.0
-_LOOK_SECONDS = 1.0
-_RETRIES = 3
+_CONNECT_SECONDS = 10.0
+#: For the first worker to come, and for the next one when all are gone.
+_WORKER_SECONDS = 60.0
+#: For a version or a result; Dask answers beside the work, so that busy workers do too.
+_ANSWER_SECONDS = 30.0
 
 
 def run_on_cluster(
@@ -42,7 +38,8 @@ def run_on_cluster(
     """Call a function once per point on the workers of a Dask cluster.
 
     Workers are asked for their version of deqcli, and only those with this one are used; those
-    that join later as well. Points of a worker that is lost go to the others.
+    that join later as well. Points of a worker that is lost go to the others. What is under way
+    when the generator is closed is dropped on the cluster together with the client.
 
     Parameters
     ----------
@@ -60,64 +57,82 @@ def run_on_cluster(
     Raises
     ------
     InputError
-        For Dask not installed, a bad address, a scheduler that does not answer, or a cluster of
-        which no part has this version of deqcli.
+        For Dask not installed, a bad address, a scheduler that does not answer, or a cluster
+        without workers or of which no part has this version of deqcli.
     RunError
         If the scheduler is lost.
     """
+    waiting = deque(arguments)
+    sent: dict[Any, tuple[str, frozenset[str]]] = {}
+    finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    misfits: dict[str, str | None] = {}
+    with _connected(scheduler) as client:
+        # The scheduler reads what is sent to the workers, and needs the same modules for it.
+        if misfit := _misfit(client):
+            raise InputError(
+                f"The Dask scheduler at {scheduler} {misfit}, and this is deqcli {__version__}; "
+                "install the same version there, or leave out `scheduler`."
+            )
+        while waiting or sent:
+            workers = _fitting_workers(client, misfits, scheduler)
+            # Dask would wait for ever for points whose workers are all gone.
+            for future in [future for future in sent if sent[future][1].isdisjoint(workers)]:
+                waiting.append(sent.pop(future)[0])
+                future.release()
+            # Few at a time, so that points go where it is free and to workers that join later.
+            while waiting and len(sent) < 2 * sum(workers.values()):
+                key = waiting.popleft()
+                # Retries are for a call that could not even begin on one of the workers.
+                options = {"workers": list(workers), "pure": False, "retries": 3}
+                future = client.submit(call, key, arguments[key], **options)
+                sent[future] = key, frozenset(workers)
+                future.add_done_callback(finished.put)
+            try:
+                future = finished.get(timeout=1)
+                if future not in sent:
+                    continue
+                failed = future.status == "error"
+                outcome = future.exception() if failed else future.result(timeout=_ANSWER_SECONDS)
+            except queue.Empty:
+                continue
+            except TimeoutError:
+                # The worker was lost with its result, which is computed again.
+                future.add_done_callback(finished.put)
+                continue
+            key, _ = sent.pop(future)
+            future.release()
+            yield key, outcome
+
+
+@contextmanager
+def _connected(scheduler: str) -> Iterator[Any]:
+    """Keep a client, and say in a sentence what Dask would log with a traceback."""
     try:
-        import distributed
+        import distributed  # noqa: F401 - sets the levels of its loggers
     except ImportError:
         raise InputError(
             "`scheduler` needs Dask, which is not installed; run: pip install 'deqcli[dask]'."
         ) from None
-    _check_address(scheduler)
-    with _silenced() as silence, _connect(scheduler) as client:
-        client.sync(silence)
-        _check_scheduler(client, scheduler)
-        tasks = _Tasks(client, call, arguments, scheduler)
+    with ExitStack() as stack:
+        # Those to which it gives a level of their own, and the one of its event loop.
+        for name in ("distributed", "distributed.client", "tornado.application", "asyncio"):
+            dask_logger = logging.getLogger(name)
+            stack.callback(dask_logger.setLevel, dask_logger.level)
+            dask_logger.setLevel(logging.CRITICAL + 1)
+        client = stack.enter_context(_start_client(scheduler))
         try:
-            while tasks.left():
-                try:
-                    outcome = tasks.advance()
-                # Whatever breaks once the connection is gone breaks for that reason.
-                except (Exception, distributed.CancelledError) as error:
-                    if client.status == "running" and not isinstance(error, OSError):
-                        raise
-                    raise RunError(
-                        f"The Dask scheduler at {scheduler} was lost; finished points are kept: "
-                        "run the same command again to continue."
-                    ) from error
-                if outcome is not None:
-                    yield outcome
-        finally:
-            tasks.cancel()
+            yield client
+        except Exception as error:
+            # Whatever breaks once the connection is gone breaks for that reason.
+            if client.status == "running" and not isinstance(error, OSError | CancelledError):
+                raise
+            raise RunError(
+                f"The Dask scheduler at {scheduler} was lost; finished points are kept: run the "
+                "same command again to continue."
+            ) from error
 
 
-def _check_address(scheduler: str) -> None:
-    """Refuse at once what Dask would try for many seconds."""
-    try:
-        parts = urlsplit(scheduler if "://" in scheduler else f"tcp://{scheduler}")
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host = port = None
-    if not host or not port or parts.scheme not in _PROTOCOLS:
-        raise InputError(f"`scheduler` is {scheduler!r}; give an address such as tcp://host:8786.")
-    try:
-        socket.create_connection((host, port), timeout=_CONNECT_SECONDS).close()
-    # A name that cannot be encoded for the search is a ValueError.
-    except (OSError, ValueError) as error:
-        raise _no_answer(scheduler) from error
-
-
-def _no_answer(scheduler: str) -> InputError:
-    return InputError(
-        f"No Dask scheduler answers at {scheduler}; start one with `dask scheduler`, correct "
-        "`scheduler` or leave it out."
-    )
-
-
-def _connect(scheduler: str) -> Any:
+def _start_client(scheduler: str) -> Any:
     import distributed
 
     class Client(distributed.Client):  # type: ignore[misc]
@@ -125,205 +140,71 @@ def _connect(scheduler: str) -> Any:
 
         def start(self, **options: Any) -> None:
             try:
-                super().start(**options)
+                # Dask's own limit does not hold where somebody listens and says nothing.
+                super().start(callback_timeout=2 * _CONNECT_SECONDS, **options)
             except BaseException:
                 self.close(timeout=_CONNECT_SECONDS)
                 raise
 
-        async def _start(self, **options: Any) -> None:
-            # Dask's own limit does not hold where somebody listens and says nothing.
-            await asyncio.wait_for(super()._start(**options), 2 * _CONNECT_SECONDS)
-
     try:
+        parts = urlsplit(scheduler if "://" in scheduler else f"tcp://{scheduler}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if not host or not port or parts.scheme not in ("tcp", "tls", "ws", "wss"):
+        raise InputError(f"`scheduler` is {scheduler!r}; give an address such as tcp://host:8786.")
+    try:
+        # Where nobody listens this fails at once; Dask would try again for seconds.
+        socket.create_connection((host, port), timeout=_CONNECT_SECONDS).close()
         return Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
     # Any exception: what listens there may be anything, and Dask reads its bytes as its own.
     except Exception as error:
-        raise _no_answer(scheduler) from error
-
-
-@contextmanager
-def _silenced() -> Iterator[Callable[[], Any]]:
-    """Keep Dask's thread from logging what is said here in a sentence.
-
-    Yields a coroutine function, which is to be called in the thread in question.
-    """
-    threads: set[int] = set()
-
-    def loud(record: logging.LogRecord) -> bool:
-        return record.thread not in threads
-
-    async def silence() -> None:
-        threads.add(threading.get_ident())
-
-    # A filter holds for the very logger alone, not for those below it.
-    loggers = [
-        logging.getLogger(name)
-        for name in [*logging.root.manager.loggerDict]
-        if name.partition(".")[0] in ("distributed", "tornado", "asyncio")
-    ]
-    for noisy in loggers:
-        noisy.addFilter(loud)
-    try:
-        yield silence
-    finally:
-        for noisy in loggers:
-            noisy.removeFilter(loud)
-
-
-# A function of the standard library, so that it can be called where deqcli is missing.
-_ASK_VERSION = (pkgutil.resolve_name, "deqcli._version:__version__")
-
-
-def _misfit(version: Any) -> str | None:
-    """Say what is wrong with an answer to the question for the version."""
-    if version == __version__:
-        return None
-    if isinstance(version, TimeoutError):
-        return f"does not answer within {_ANSWER_SECONDS:g} seconds"
-    if isinstance(version, Exception):
-        return f"cannot import deqcli ({type(version).__name__}: {version})"
-    return f"has deqcli {version}"
-
-
-def _check_scheduler(client: Any, scheduler: str) -> None:
-    """The scheduler reads what is sent to the workers, and needs the same modules for it."""
-    try:
-        version = client.run_on_scheduler(*_ASK_VERSION)
-    except Exception as error:
-        version = error
-    if misfit := _misfit(version):
         raise InputError(
-            f"The Dask scheduler at {scheduler} {misfit}, and this is deqcli {__version__}; "
-            "install the same version there, or leave out `scheduler`."
-        )
+            f"No Dask scheduler answers at {scheduler}; start one with `dask scheduler`, correct "
+            "`scheduler` or leave it out."
+        ) from error
 
 
-class _Workers:
-    """The workers that can be used, with their threads; looked at anew every second."""
+def _misfit(client: Any, worker: str | None = None) -> str | None:
+    """Say why a worker, or else the scheduler, cannot be used."""
+    # A function of the standard library, so that it can be called where deqcli is missing.
+    question = pkgutil.resolve_name, "deqcli._version:__version__"
+    try:
+        if worker is None:
+            version = client.run_on_scheduler(*question)
+        else:
+            options = {"workers": [worker], "callback_timeout": _ANSWER_SECONDS}
+            version = client.run(*question, **options)[worker]
+    except OSError:
+        return "does not answer"
+    except Exception as error:
+        return f"cannot import deqcli ({type(error).__name__}: {error})"
+    return None if version == __version__ else f"has deqcli {version}"
 
-    def __init__(self, client: Any, scheduler: str) -> None:
-        self._client = client
-        self._scheduler = scheduler
-        self._misfits: dict[str, str | None] = {}
-        self._fitting: dict[str, int] = {}
-        self._looked = float("-inf")
-        self._waiting = False
 
-    def fitting(self) -> dict[str, int]:
-        """Return the threads of each worker that can be used, by its address.
-
-        Raises
-        ------
-        InputError
-            If there are workers, and none can be used.
-        """
-        if time.monotonic() < self._looked + _LOOK_SECONDS:
-            return self._fitting
-        present: dict[str, int] = self._client.nthreads()
-        self._client.sync(self._ask, [name for name in present if name not in self._misfits])
-        self._looked = time.monotonic()
-        self._fitting = {n: count for n, count in present.items() if self._misfits[n] is None}
-        if present and not self._fitting:
-            reasons = [f"{name} {self._misfits[name]}" for name in present]
-            more = f" and {len(reasons) - 3} more" if len(reasons) > 3 else ""
-            raise InputError(
-                f"No Dask worker at {self._scheduler} has deqcli {__version__}: "
-                f"{', '.join(reasons[:3])}{more}; install the same version there, or leave out "
-                "`scheduler`."
-            )
-        if not present and not self._waiting:
-            logger.warning("The scheduler at %s has no workers; waiting.", self._scheduler)
-        self._waiting = not present
-        return self._fitting
-
-    async def _ask(self, names: list[str]) -> None:
-        answers = await asyncio.gather(*map(self._ask_one, names))
-        for name, misfit in zip(names, answers, strict=True):
-            self._misfits[name] = misfit
-            if misfit is not None:
-                logger.warning("The Dask worker %s is not used: it %s.", name, misfit)
-
-    async def _ask_one(self, name: str) -> str | None:
-        question = self._client.run(*_ASK_VERSION, workers=[name], on_error="return")
+def _fitting_workers(client: Any, misfits: dict[str, str | None], scheduler: str) -> dict[str, int]:
+    """Return the threads of each worker that can be used; asks those not in `misfits` so far."""
+    workers: dict[str, int] = client.nthreads()
+    if not workers:
+        logger.warning("The scheduler at %s has no workers; waiting.", scheduler)
         try:
-            answers = await asyncio.wait_for(question, _ANSWER_SECONDS)
-        except Exception as error:
-            return _misfit(error)
-        # A worker that has just left gives none.
-        return _misfit(answers.get(name, TimeoutError()))
-
-
-class _Tasks:
-    """Points on their way to the workers and back, few enough at a time to go where it is free."""
-
-    def __init__(
-        self,
-        client: Any,
-        call: Callable[..., Any],
-        arguments: Mapping[str, tuple[Any, ...]],
-        scheduler: str,
-    ) -> None:
-        self._client = client
-        self._call = call
-        self._arguments = arguments
-        self._workers = _Workers(client, scheduler)
-        self._waiting = deque(arguments)
-        self._sent: dict[Any, tuple[str, frozenset[str]]] = {}
-        self._finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
-
-    def left(self) -> bool:
-        """Tell whether points are without a result."""
-        return bool(self._waiting or self._sent)
-
-    def advance(self) -> tuple[str, Any] | None:
-        """Send what can be sent and return the next result, or nothing if none came so far."""
-        workers = self._workers.fitting()
-        self._recall(workers)
-        while self._waiting and len(self._sent) < 2 * sum(workers.values()):
-            self._send(self._waiting.popleft(), workers)
-        try:
-            future = self._finished.get(timeout=_LOOK_SECONDS)
-        except queue.Empty:
-            return None
-        if future not in self._sent:
-            return None
-        try:
-            outcome = self._fetch(future)
+            client.wait_for_workers(1, timeout=_WORKER_SECONDS)
         except TimeoutError:
-            # The worker was lost with its result, which is computed again.
-            future.add_done_callback(self._finished.put)
-            return None
-        key, _ = self._sent.pop(future)
-        future.release()
-        return key, outcome
-
-    def cancel(self) -> None:
-        """Take back what was sent."""
-        if self._sent and self._client.status == "running":
-            self._client.cancel(list(self._sent), force=True)
-
-    def _send(self, key: str, workers: Mapping[str, int]) -> None:
-        # Retries are for a call that could not even begin on one of the workers.
-        future = self._client.submit(
-            self._call,
-            key,
-            self._arguments[key],
-            workers=list(workers),
-            pure=False,
-            retries=_RETRIES,
+            raise InputError(
+                f"No worker came to the Dask scheduler at {scheduler} within {_WORKER_SECONDS:g} "
+                f"seconds; start one with `dask worker {scheduler}`, or leave out `scheduler`."
+            ) from None
+        workers = client.nthreads()
+    for worker in workers.keys() - misfits.keys():
+        # One by one, so that one that does not answer takes nobody's answer along.
+        misfits[worker] = _misfit(client, worker)
+        if misfits[worker]:
+            logger.warning("The Dask worker %s is not used: it %s.", worker, misfits[worker])
+    fitting = {worker: count for worker, count in workers.items() if not misfits[worker]}
+    if workers and not fitting:
+        reasons = ", ".join(f"{worker} {misfits[worker]}" for worker in list(workers)[:3])
+        raise InputError(
+            f"No Dask worker at {scheduler} has deqcli {__version__}: {reasons}; install the same "
+            "version there, or leave out `scheduler`."
         )
-        self._sent[future] = key, frozenset(workers)
-        future.add_done_callback(self._finished.put)
-
-    def _recall(self, workers: Mapping[str, int]) -> None:
-        """Take back points whose workers are all gone: Dask would wait for them for ever."""
-        lost = [future for future, (_, chosen) in self._sent.items() if not chosen & workers.keys()]
-        for future in lost:
-            self._waiting.append(self._sent.pop(future)[0])
-        if lost:
-            self._client.cancel(lost, force=True)
-
-    def _fetch(self, future: Any) -> Any:
-        if future.status == "error":
-            return future.exception()
-        return future.result(timeout=_FETCH_SECONDS)
+    return fitting
