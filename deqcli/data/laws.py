@@ -19,7 +19,7 @@ import numpy as np
 from deqcli.checks import one_line
 from deqcli.data import files, folder, images, registry
 from deqcli.data.dataset import Dataset, pick_classes
-from deqcli.data.mixture import GaussianMixture, sphere, toeplitz
+from deqcli.data.mixture import GaussianMixture, check_dimension, sphere, toeplitz
 from deqcli.errors import InputError
 from deqcli.statistics import MixtureStatistics, estimate_statistics
 from deqcli.vocabulary import DRAWN, suggestion
@@ -116,8 +116,11 @@ class Mixture(Drawn):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        count = int(self.classes[0]) if self.classes else 2
-        return tuple(str(number + 1) for number in range(count))
+        return tuple(str(number + 1) for number in range(self.n_classes))
+
+    @property
+    def n_classes(self) -> int:
+        return int(self.classes[0]) if self.classes else 2
 
     def check(self) -> None:
         if self.classes and not (
@@ -128,7 +131,7 @@ class Mixture(Drawn):
                 "its classes."
             )
         self._correlation()
-        GaussianMixture.papers(self.p, self.n_classes, self.mean_norm)
+        check_dimension(self.p, self.n_classes)
 
     def _correlation(self) -> float | None:
         """Return R of ``toeplitz:R``, None where covariances are multiples of the identity."""
@@ -154,8 +157,7 @@ class Mixture(Drawn):
         correlation = self._correlation()
         if correlation is None:
             return plain
-        shape = toeplitz(self.p, correlation)
-        return GaussianMixture(plain.means, [scale * shape for scale in plain.covariances])
+        return GaussianMixture(plain.means, plain.covariances, toeplitz(self.p, correlation))
 
     def draw(self, n: int, rng: np.random.Generator) -> Dataset:
         return self.mixture.sample(n, rng)
