@@ -29,6 +29,8 @@ Streams = Callable[..., np.random.Generator]
 
 #: No class of a registered data set has more samples than this, in units of an even share.
 _LARGEST_SHARE = 1.2
+#: Matrices of shape (p, p) that checking and factorising a full covariance takes.
+_COVARIANCES = 4
 Halves = tuple[Dataset, Dataset]
 """Training and test samples."""
 
@@ -63,6 +65,10 @@ class Law(abc.ABC):
     @abc.abstractmethod
     def shape(self, n: int | None) -> tuple[int, int]:
         """Return how many samples :meth:`load` would give, and their dimension."""
+
+    @abc.abstractmethod
+    def loading(self, n: int | None, test_size: int | None = None) -> int:
+        """Return the bytes that :meth:`load` takes at most, or with a test size the halves."""
 
     @abc.abstractmethod
     def load(self, streams: Streams, n: int | None) -> Inputs:
@@ -100,6 +106,14 @@ class Drawn(Law):
 
     def shape(self, n: int | None) -> tuple[int, int]:
         return n or 0, self.p
+
+    def loading(self, n: int | None, test_size: int | None = None) -> int:
+        """See :meth:`Law.loading`."""
+        train = n or 0
+        test = 0 if test_size is None else test_size or train
+        # Samples exist three times: as noise, by class and as a whole; or beside their means and
+        # the differences from them.
+        return 8 * self.p * max(3 * train, train + 3 * test)
 
     def load_halves(self, streams: Streams, n: int | None, test_size: int) -> Halves:
         """See :meth:`Law.load_halves`; the two have streams of their own."""
@@ -158,6 +172,11 @@ class Mixture(Drawn):
         if correlation is None:
             return plain
         return GaussianMixture(plain.means, plain.covariances, toeplitz(self.p, correlation))
+
+    def loading(self, n: int | None, test_size: int | None = None) -> int:
+        means = 16 * self.n_classes * self.p
+        matrices = 0 if self._correlation() is None else 8 * _COVARIANCES * self.p**2
+        return super().loading(n, test_size) + means + matrices
 
     def draw(self, n: int, rng: np.random.Generator) -> Dataset:
         return self.mixture.sample(n, rng)
@@ -237,6 +256,24 @@ class RealData(Law):
         share = len(self.class_names) / len(source.classes)
         most = min(1.0, _LARGEST_SHARE * share) * source.count(split)
         return n or math.ceil(most), source.features
+
+    def loading(self, n: int | None, test_size: int | None = None) -> int:
+        """See :meth:`Law.loading`."""
+        train, p = self.shape(n)
+        if self.own_file:
+            samples, _ = files.read(Path(self.name))
+            stored, test = samples.X.nbytes, test_size or 0
+        else:
+            source, split = registry.find(self.name)
+            stored = max(
+                sum(piece.size for piece in source.needed(half))
+                for half in ((split,) if test_size is None else (split, "test"))
+            )
+            test = 0 if test_size is None else test_size or source.count("test")
+        # Stored values packed and unpacked; samples selected, scaled and, for their statistics,
+        # class by class; the covariances of classes with more samples than dimensions.
+        covariances = self.n_classes * p * p if train > self.n_classes * p else 0
+        return 2 * stored + 8 * ((3 * train + test) * p + covariances)
 
     def load(self, streams: Streams, n: int | None) -> Inputs:
         data, _ = images.load(self.name, n=n, rng=streams(), **self._choices)
