@@ -260,20 +260,22 @@ class RealData(Law):
     def loading(self, n: int | None, test_size: int | None = None) -> int:
         """See :meth:`Law.loading`."""
         train, p = self.shape(n)
+        halves = test_size is not None
         if self.own_file:
             samples, _ = files.read(Path(self.name))
-            stored, test = samples.X.nbytes, test_size or 0
+            stored, rest = samples.X.nbytes, samples.n_samples - train
         else:
             source, split = registry.find(self.name)
-            stored = max(
-                sum(piece.size for piece in source.needed(half))
-                for half in ((split,) if test_size is None else (split, "test"))
-            )
-            test = 0 if test_size is None else test_size or source.count("test")
-        # Stored values packed and unpacked; samples selected, scaled and, for their statistics,
-        # class by class; the covariances of classes with more samples than dimensions.
-        covariances = self.n_classes * p * p if train > self.n_classes * p else 0
-        return 2 * stored + 8 * ((3 * train + test) * p + covariances)
+            stored = sum(piece.size for piece in source.needed(split))
+            rest = source.count("test")
+        test = (test_size or rest) if halves else 0
+        # Stored values are there packed and unpacked, samples scaled and beside their squares.
+        needed = 8 * p * (2 * train + test)
+        if not halves:
+            # Statistics split them by class, and form covariances if they have the smaller size.
+            covariances = self.n_classes * p if train > self.n_classes * p else 0
+            needed += 8 * p * (train + covariances)
+        return 2 * stored + needed
 
     def load(self, streams: Streams, n: int | None) -> Inputs:
         data, _ = images.load(self.name, n=n, rng=streams(), **self._choices)

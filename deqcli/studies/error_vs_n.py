@@ -125,7 +125,8 @@ class ErrorVsN(Study[ErrorSettings, ErrorSettings]):
         n = max(settings.n)
         law = settings.law(settings.dimension(n))
         p = law.shape(n)[1]
-        work = 24 * n * n
+        # Two kernels, and what checking the symmetry of one takes.
+        work = 36 * n * n
         if settings.estimator == Estimator.MONTE_CARLO:
             work = max(work, settings.averaging_bytes(n, p, settings.kernel))
         return peak(loading=law.loading(n), held=8 * n * p, work=work)

@@ -31,11 +31,8 @@ print(re.search(r"VmHWM:\\s+(\\d+) kB", open("{STATUS}").read())[1])
 SMALL = [
     ("spectrum", {"n": 50, "p": 200_000, "estimator": "exact"}),
     ("match", {"n": 50, "p": 2500, "covariance": "toeplitz:0.5"}),
-    ("error-vs-n", {"n": (8, 100), "ratio": 1000, "trials": 1, "act": "relu"}),
     ("flow", {"n": 50, "test_size": 100, "p": 100_000, "widths": 20, "steps": 1}),
-    ("accuracy", {"data": "gmm", "p": 50_000, "train_size": 100, "test_size": 100, "widths": 10,
-                  "epochs": 1, "trials": 1, "nets": "deq", "batch": 50}),
-]  # fmt: skip
+]
 ONCE = {"epochs": 1, "trials": 1}
 LARGE = [
     ("spectrum", {"n": 50, "p": 60, "estimator": "exact"}),
@@ -55,12 +52,15 @@ LARGE = [
     ("error-vs-n", {"n": (64, 2500), "trials": 1, "act": "relu"}),
     ("error-vs-n", {"n": (64, 2000), "ratio": 0.3, "trials": 1, "act": "relu,tanh", "width": 500,
                     "estimator": "monte-carlo", "realizations": 1}),
+    ("error-vs-n", {"n": (8, 100), "ratio": 1000, "trials": 1, "act": "relu"}),
     ("errata", {"n": (16, 2000), "trials": 1}),
     ("flow", {"n": 200, "p": 60_000, "widths": 30, "steps": 2, "trials": 3}),
     ("flow", {"n": 100, "p": 50, "widths": 2500, "steps": 2, "test_size": 100}),
     ("flow", {"n": 100, "p": 50, "widths": 1200, "steps": 2, "test_size": 100, "method": "ode"}),
     ("flow", {"n": 1500, "p": 50, "widths": 50, "steps": 2, "test_size": 100}),
     ("flow", {"n": 100, "p": 50, "widths": 1000, "steps": 2, "test_size": 8000}),
+    ("accuracy", {"data": "gmm", "p": 50_000, "train_size": 100, "test_size": 100, "widths": 10,
+                  "epochs": 1, "trials": 1, "nets": "deq", "batch": 50}),
     ("accuracy", {"data": "gmm", "p": 200, "train_size": 300, "test_size": 200, "widths": 4000,
                   **ONCE}),
     ("accuracy", {"data": "gmm", "p": 200, "train_size": 2500, "test_size": 1000, "widths": 50,
