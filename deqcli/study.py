@@ -154,8 +154,8 @@ class Study(abc.ABC, Generic[S, P]):
         if "n" in values and values["n"] is None:
             halves["n"] = 1  # all that there are
         gains = {name: freed(name, half) for name, half in halves.items() if half != values[name]}
-        best = max(gains, key=lambda name: gains[name])
-        if not gains[best] > 0:
+        best = max(gains, key=lambda name: gains[name], default="")
+        if gains.get(best, 0) <= 0:
             return "free some memory"
         remedy = f"lower `{best}`" if values[best] else f"give `{best}`"
         if isinstance(values[best], tuple) and len(values[best]) > 1:

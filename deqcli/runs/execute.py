@@ -206,7 +206,7 @@ def _fitting_jobs(study: Study[Any, Any], settings: Settings, scheduler: str | N
 
 
 def _total(one: int, processes: int) -> int:
-    """Return the bytes of all processes; that which starts several only holds the libraries."""
+    """Return the bytes of all processes; of the one that starts several, its libraries count."""
     return one if processes == 1 else processes * one + memory.LIBRARIES
 
 
