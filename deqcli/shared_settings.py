@@ -194,6 +194,16 @@ class MonteCarloSettings(Settings):
     #: The fields that matter only where kernels are averages.
     MONTE_CARLO = frozenset({"realizations", "width", "weights", "solver", "tolerance"})
 
+    def averaging_bytes(self, n: int, p: int, kernel: Kernel) -> int:
+        """Return the bytes that averages over networks take, for n samples of dimension p."""
+        m, adjoint = self.width, kernel.explicit is Kernel.NTK
+        # Bias and value of a fixed point; those of the adjoint; Anderson's former iterates.
+        states = 10 if self.solver == Solver.ANDERSON else 4 if adjoint else 2
+        # Single precision for the network and one kernel. Double for the kernels that lead to the
+        # one asked for, the inputs', the sum, and the sum of the point before.
+        kernels = 4 + list(Kernel).index(kernel)
+        return 4 * (m * (m + p + states * n) + n * p + n * n) + 8 * kernels * n * n
+
     def ensemble(self, model: Model, kernel: Kernel) -> Ensemble:
         """Return the random networks of a model, to be averaged over for one kernel."""
         from deqcli.monte_carlo import Ensemble

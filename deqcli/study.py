@@ -8,6 +8,7 @@ here: the command line reads studies for its help.
 from __future__ import annotations
 
 import abc
+import copy
 import dataclasses
 import functools
 import importlib
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from deqcli.errors import InputError
-from deqcli.settings import Settings
+from deqcli.settings import Settings, options
 from deqcli.vocabulary import suggestion
 
 if TYPE_CHECKING:
@@ -133,10 +134,36 @@ class Study(abc.ABC, Generic[S, P]):
 
     @abc.abstractmethod
     def memory(self, settings: S) -> int:
-        """Return the bytes that one process needs at most."""
+        """Return the bytes that one process needs at most; allocates nothing of that size."""
 
-    #: The remedy where that cannot fit.
-    memory_hint: ClassVar[str] = "lower `n` or `jobs`"
+    def memory_remedy(self, settings: S) -> str:
+        """Say which setting to change where :meth:`memory` is too much.
+
+        The one that frees most when it is halved; a full covariance, if most is for that.
+        """
+        needed = self.memory(settings)
+
+        def freed(name: str, value: object) -> int:
+            smaller = copy.copy(settings)
+            # Past the checks: half of a size need not be a size that is allowed.
+            object.__setattr__(smaller, name, value)
+            return needed - self.memory(smaller)
+
+        values = {option.name: getattr(settings, option.name) for option in options(self.settings)}
+        halves = {name: _halved(value) for name, value in values.items()}
+        if "n" in values and values["n"] is None:
+            halves["n"] = 1  # all that there are
+        gains = {name: freed(name, half) for name, half in halves.items() if half != values[name]}
+        best = max(gains, key=lambda name: gains[name], default="")
+        if gains.get(best, 0) <= 0:
+            return "free some memory"
+        remedy = f"lower `{best}`" if values[best] else f"give `{best}`"
+        if isinstance(values[best], tuple) and len(values[best]) > 1:
+            remedy = f"lower the largest of `{best}`"
+        covariance = values.get("covariance", "papers")
+        if 2 * freed("covariance", "papers") > needed:
+            return f"`covariance` {covariance} keeps p × p numbers: take papers, or {remedy}"
+        return remedy
 
     def stream(self, settings: SeedSettings, *names: str | int) -> np.random.Generator:
         """Return a random stream of the study, keyed by names."""
@@ -194,6 +221,15 @@ class Study(abc.ABC, Generic[S, P]):
         words += ["--name", name] if name else []
         words += ["--out", str(out)] if out is not None and out != DEFAULT_OUT else []
         return " ".join(map(_typed, words))
+
+
+def _halved(value: object) -> object:
+    """Return half of a number or of each of several; 1 for 0, which stands for all there are."""
+    if isinstance(value, tuple):
+        return tuple(map(_halved, value))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    return (value // 2 if isinstance(value, int) else value / 2) or 1
 
 
 def _typed(word: str) -> str:

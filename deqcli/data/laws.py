@@ -19,7 +19,7 @@ import numpy as np
 from deqcli.checks import one_line
 from deqcli.data import files, folder, images, registry
 from deqcli.data.dataset import Dataset, pick_classes
-from deqcli.data.mixture import GaussianMixture, sphere, toeplitz
+from deqcli.data.mixture import GaussianMixture, check_dimension, sphere, toeplitz
 from deqcli.errors import InputError
 from deqcli.statistics import MixtureStatistics, estimate_statistics
 from deqcli.vocabulary import DRAWN, suggestion
@@ -29,6 +29,8 @@ Streams = Callable[..., np.random.Generator]
 
 #: No class of a registered data set has more samples than this, in units of an even share.
 _LARGEST_SHARE = 1.2
+#: Matrices of shape (p, p) that checking and factorising a full covariance takes.
+_COVARIANCES = 4
 Halves = tuple[Dataset, Dataset]
 """Training and test samples."""
 
@@ -63,6 +65,10 @@ class Law(abc.ABC):
     @abc.abstractmethod
     def shape(self, n: int | None) -> tuple[int, int]:
         """Return how many samples :meth:`load` would give, and their dimension."""
+
+    @abc.abstractmethod
+    def loading(self, n: int | None, test_size: int | None = None) -> int:
+        """Return the bytes that :meth:`load` takes at most, or with a test size the halves."""
 
     @abc.abstractmethod
     def load(self, streams: Streams, n: int | None) -> Inputs:
@@ -101,6 +107,14 @@ class Drawn(Law):
     def shape(self, n: int | None) -> tuple[int, int]:
         return n or 0, self.p
 
+    def loading(self, n: int | None, test_size: int | None = None) -> int:
+        """See :meth:`Law.loading`."""
+        train = n or 0
+        test = 0 if test_size is None else test_size or train
+        # Samples exist three times: as noise, by class and as a whole; or beside their means and
+        # the differences from them.
+        return 8 * self.p * max(3 * train, train + 3 * test)
+
     def load_halves(self, streams: Streams, n: int | None, test_size: int) -> Halves:
         """See :meth:`Law.load_halves`; the two have streams of their own."""
         train = self.draw(n or 0, streams("train"))
@@ -116,8 +130,11 @@ class Mixture(Drawn):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        count = int(self.classes[0]) if self.classes else 2
-        return tuple(str(number + 1) for number in range(count))
+        return tuple(str(number + 1) for number in range(self.n_classes))
+
+    @property
+    def n_classes(self) -> int:
+        return int(self.classes[0]) if self.classes else 2
 
     def check(self) -> None:
         if self.classes and not (
@@ -128,7 +145,7 @@ class Mixture(Drawn):
                 "its classes."
             )
         self._correlation()
-        GaussianMixture.papers(self.p, self.n_classes, self.mean_norm)
+        check_dimension(self.p, self.n_classes)
 
     def _correlation(self) -> float | None:
         """Return R of ``toeplitz:R``, None where covariances are multiples of the identity."""
@@ -154,8 +171,12 @@ class Mixture(Drawn):
         correlation = self._correlation()
         if correlation is None:
             return plain
-        shape = toeplitz(self.p, correlation)
-        return GaussianMixture(plain.means, [scale * shape for scale in plain.covariances])
+        return GaussianMixture(plain.means, plain.covariances, toeplitz(self.p, correlation))
+
+    def loading(self, n: int | None, test_size: int | None = None) -> int:
+        means = 16 * self.n_classes * self.p
+        matrices = 0 if self._correlation() is None else 8 * _COVARIANCES * self.p**2
+        return super().loading(n, test_size) + means + matrices
 
     def draw(self, n: int, rng: np.random.Generator) -> Dataset:
         return self.mixture.sample(n, rng)
@@ -235,6 +256,26 @@ class RealData(Law):
         share = len(self.class_names) / len(source.classes)
         most = min(1.0, _LARGEST_SHARE * share) * source.count(split)
         return n or math.ceil(most), source.features
+
+    def loading(self, n: int | None, test_size: int | None = None) -> int:
+        """See :meth:`Law.loading`."""
+        train, p = self.shape(n)
+        halves = test_size is not None
+        if self.own_file:
+            samples, _ = files.read(Path(self.name))
+            stored, rest = samples.X.nbytes, samples.n_samples - train
+        else:
+            source, split = registry.find(self.name)
+            stored = sum(piece.size for piece in source.needed(split))
+            rest = source.count("test")
+        test = (test_size or rest) if halves else 0
+        # Stored values are there packed and unpacked, samples scaled and beside their squares.
+        needed = 8 * p * (2 * train + test)
+        if not halves:
+            # Statistics split them by class, and form covariances if they have the smaller size.
+            covariances = self.n_classes * p if train > self.n_classes * p else 0
+            needed += 8 * p * (train + covariances)
+        return 2 * stored + needed
 
     def load(self, streams: Streams, n: int | None) -> Inputs:
         data, _ = images.load(self.name, n=n, rng=streams(), **self._choices)

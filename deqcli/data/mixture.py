@@ -7,7 +7,7 @@ r"""Data to draw: Gaussian mixtures and the unit sphere.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,6 +35,13 @@ def toeplitz(p: int, correlation: float) -> Array:
     return np.asarray(toeplitz_matrix(correlation ** np.arange(p)))
 
 
+def check_dimension(p: int, classes: int) -> None:
+    """Refuse a dimension without a coordinate for each mean of :meth:`GaussianMixture.papers`."""
+    least = 8 * (classes - 1) + 1
+    if p < least:
+        raise InputError(f"`p` is {p}, too small for {classes} classes; give {least} or more.")
+
+
 @dataclass(frozen=True)
 class GaussianMixture:
     r"""A K-class Gaussian mixture in the papers' scaling.
@@ -46,6 +53,9 @@ class GaussianMixture:
     covariances : tuple of K arrays
         :math:`C_a` as a number (times the identity), a vector of shape (p,) (diagonal), or a
         matrix of shape (p, p) (full; :func:`toeplitz` makes one).
+    shape : ndarray of shape (p, p), optional
+        A matrix that all classes share: :math:`C_a` is then the number ``covariances[a]`` times
+        it. However many classes there are, it is stored and factorised once.
 
     Examples
     --------
@@ -55,15 +65,25 @@ class GaussianMixture:
     ((6, 100), [0, 0, 0, 1, 1, 1])
     >>> round(mixture.statistics(np.array([3, 3])).tau0 ** 2, 12)
     1.4
+    >>> shared = GaussianMixture(mixture.means, [1.0, 1.8], toeplitz(100, 0.5))
+    >>> shared.statistics(np.array([3, 3])).T.round(2)
+    array([[1.66, 2.98],
+           [2.98, 5.37]])
     """
 
     means: Array
     covariances: tuple[Array, ...]
+    shape: Array | None
+    _roots: tuple[Array, ...] = field(repr=False)
+    _shape_root: Array | None = field(repr=False)
 
-    def __init__(self, means: ArrayLike, covariances: Sequence[ArrayLike]) -> None:
+    def __init__(
+        self, means: ArrayLike, covariances: Sequence[ArrayLike], shape: ArrayLike | None = None
+    ) -> None:
         try:
-            centre = np.atleast_2d(np.array(means).astype(np.float64, casting="same_kind"))
-            parts = tuple(np.array(c).astype(np.float64, casting="same_kind") for c in covariances)
+            centre = np.atleast_2d(_floats(means))
+            parts = tuple(_floats(c) for c in covariances)
+            common = None if shape is None else _floats(shape)
         except (TypeError, ValueError, OverflowError) as error:
             raise DataError(f"means and covariances must be numbers: {one_line(error)}.") from None
         if centre.ndim != 2 or 0 in centre.shape or not (np.abs(centre) <= LARGEST).all():
@@ -74,19 +94,22 @@ class GaussianMixture:
         if len(parts) != len(centre):
             raise DataError(f"{len(centre)} means but {len(parts)} covariances.")
         p = centre.shape[1]
+        if common is not None and any(c.ndim for c in parts):
+            raise DataError("with a common `shape` the covariances must be numbers, one a class.")
+        if common is not None and common.shape != (p, p):
+            raise DataError(f"`shape` has shape {common.shape}; ({p}, {p}) is needed.")
         for a, c in enumerate(parts):
             if c.shape not in ((), (p,), (p, p)):
                 raise DataError(
                     f"covariance {a} has shape {c.shape}; a number, ({p},) or ({p}, {p}) is needed."
                 )
-            if not (np.abs(c) <= LARGEST).all() or (c.ndim == 2 and not np.allclose(c, c.T)):
-                raise DataError(
-                    f"covariance {a} must be symmetric, finite and at most {LARGEST:g}."
-                )
-            if not _is_positive_definite(c):
-                raise DataError(f"covariance {a} must be positive definite.")
+        roots = tuple(_root(c, f"covariance {a}") for a, c in enumerate(parts))
         object.__setattr__(self, "means", centre)
         object.__setattr__(self, "covariances", parts)
+        object.__setattr__(self, "shape", common)
+        object.__setattr__(self, "_roots", roots)
+        common_root = None if common is None else _root(common, "`shape`")
+        object.__setattr__(self, "_shape_root", common_root)
 
     @classmethod
     def papers(
@@ -100,9 +123,7 @@ class GaussianMixture:
         p, classes = number(p, "p", int, POSITIVE), number(classes, "classes", int, POSITIVE)
         mean_norm = number(mean_norm, "mean_norm", float, NOT_NEGATIVE)
         spread = number(spread, "spread", float, NOT_NEGATIVE)
-        least = 8 * (classes - 1) + 1
-        if p < least:
-            raise InputError(f"`p` is {p}, too small for {classes} classes; give {least} or more.")
+        check_dimension(p, classes)
         means = np.zeros((classes, p))
         means[np.arange(classes), 8 * np.arange(classes)] = mean_norm
         return cls(means, [1 + spread * a / np.sqrt(p) for a in range(classes)])
@@ -129,12 +150,14 @@ class GaussianMixture:
             raise InputError(f"`n` is {n}, too small for {len(self.means)} classes.")
         p = self.n_features
         blocks = []
-        for mean, covariance, count in zip(self.means, self.covariances, counts, strict=True):
+        for mean, root, count in zip(self.means, self._roots, counts, strict=True):
             noise = rng.standard_normal((int(count), p))
-            if covariance.ndim == 2:
-                noise = noise @ cholesky(covariance)
+            if self._shape_root is not None:
+                noise = noise @ self._shape_root
+            if root.ndim == 2:
+                noise = noise @ root
             else:
-                noise *= np.sqrt(covariance)
+                noise *= root
             blocks.append((mean + noise) / np.sqrt(p))
         labels = np.repeat(np.arange(len(counts)), counts)
         names = tuple(str(a + 1) for a in range(len(counts)))
@@ -143,10 +166,15 @@ class GaussianMixture:
     def statistics(self, counts: NDArray[np.int64]) -> MixtureStatistics:
         """Return the exact statistics for the given class sizes."""
         p, counts = self.n_features, self._check_counts(counts)
-        traces = np.array([_diagonal(c, p).sum() for c in self.covariances])
-        products = np.array(
-            [[_trace_of_product(c, d, p) for d in self.covariances] for c in self.covariances]
-        )
+        if any(c.ndim for c in self.covariances):
+            traces = np.array([_diagonal(c, p).sum() for c in self.covariances])
+            products = np.array(
+                [[_trace_of_product(c, d, p) for d in self.covariances] for c in self.covariances]
+            )
+        else:
+            shape, scales = self.shape, np.array(self.covariances)
+            traces = scales * (p if shape is None else np.trace(shape))
+            products = np.outer(scales, scales) * (p if shape is None else np.vdot(shape, shape))
         return from_covariances(self.means / np.sqrt(p), traces, products, counts)
 
     def _check_counts(self, counts: ArrayLike) -> NDArray[np.int64]:
@@ -167,14 +195,23 @@ def _generator(rng: object) -> np.random.Generator:
     return rng
 
 
-def _is_positive_definite(c: Array) -> bool:
-    if c.ndim < 2:
-        return bool(np.min(c) > 0)
+def _floats(values: ArrayLike) -> Array:
+    """Return a copy in float64; text, complex numbers and objects raise."""
+    return np.asarray(values).astype(np.float64, casting="same_kind")
+
+
+def _root(c: Array, name: str) -> Array:
+    """Return R with C = R'R: a number, a vector or an upper triangle; refuse what has none."""
+    if not (np.abs(c) <= LARGEST).all() or (c.ndim == 2 and not np.allclose(c, c.T)):
+        raise DataError(f"{name} must be symmetric, finite and at most {LARGEST:g}.")
     try:
-        cholesky(c)  # three times faster than the eigenvalues
+        if c.ndim == 2:
+            return np.asarray(cholesky(c))
+        if np.min(c) > 0:
+            return np.sqrt(c)
     except np.linalg.LinAlgError:
-        return False
-    return True
+        pass
+    raise DataError(f"{name} must be positive definite.")
 
 
 def _diagonal(c: Array, p: int) -> Array:

@@ -200,7 +200,14 @@ def _fitting_jobs(study: Study[Any, Any], settings: Settings, scheduler: str | N
     points, needed = len(study.points(settings)), study.memory(settings)
     most = max(min(os.cpu_count() or 1, points), 1)
     available = None if scheduler or not needed else memory.available_bytes()
-    return most if available is None else max(min(most, available // needed), 1)
+    if available is None:
+        return most
+    return next((jobs for jobs in range(most, 1, -1) if _total(needed, jobs) <= available), 1)
+
+
+def _total(one: int, processes: int) -> int:
+    """Return the bytes of all processes; of the one that starts several, its libraries count."""
+    return one if processes == 1 else processes * one + memory.LIBRARIES
 
 
 def compute_point(study: str, settings: Settings, identity: str, *arguments: Any) -> Any:
@@ -231,8 +238,8 @@ class _Run:
         jobs = self.jobs
         if jobs is None:
             jobs = _fitting_jobs(self.study, self.settings, self.scheduler)
-        needed = self.study.memory(self.settings)
-        needed *= 1 if self.scheduler else max(min(jobs, len(points)), 1)
+        processes = 1 if self.scheduler else max(min(jobs, len(points)), 1)
+        needed = _total(self.study.memory(self.settings), processes)
         result = partial(
             Result, self.study.name, stem, self.settings, points=len(points), memory=needed
         )
@@ -240,8 +247,8 @@ class _Run:
             missing = [] if finished else list(points) if force else store.missing(points)
             return result("dry run", reused=len(points) - len(missing))
         if not finished and self.scheduler is None:
-            hint = self.study.memory_hint
-            memory.check(needed, f"{self.study.name} with `jobs` {jobs}", hint)
+            subject = f"{self.study.name} with `jobs` {processes}"
+            memory.check(needed, subject, partial(self._remedy, processes))
         if not finished:
             # Whatever is wrong with the inputs is said here: before any file is touched, and once
             # instead of by every worker.
@@ -266,6 +273,9 @@ class _Run:
             table = files.read_csv(store.path(".csv"))
             record = store.record() or {}
         return result(status, reused=reused, paths=paths, record=record, _table=table)
+
+    def _remedy(self, processes: int) -> str:
+        return self.study.memory_remedy(self.settings) + (" or `jobs`" if processes > 1 else "")
 
     def _prepared(self, store: Store) -> Any:
         return prepared(self.study.name, self.settings, store.hash)

@@ -2,9 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from deqcli.errors import InputError
+
+#: Bytes of a process before it has any data: Python with numpy, scipy and pandas; and what drawing
+#: a figure takes beside them.
+LIBRARIES, FIGURE = 135_000_000, 45_000_000
+
+
+def peak(*, loading: int, held: int, work: int) -> int:
+    """Return the bytes that one process of a run takes at most.
+
+    The libraries, and the largest of three stages: samples are loaded; points are computed and
+    assembled; the figure is drawn.
+
+    Parameters
+    ----------
+    loading : int
+        Bytes while samples are drawn or read (:meth:`deqcli.data.laws.Law.loading`).
+    held, work : int
+        Bytes that are kept for all points, and what one point, or their assembly, adds.
+
+    Examples
+    --------
+    >>> format_bytes(peak(loading=0, held=0, work=0))
+    '180 MB'
+    >>> format_bytes(peak(loading=10**9, held=10**9, work=10**8))
+    '1.24 GB'
+    """
+    return LIBRARIES + max(FIGURE, loading, held + work)
 
 
 def format_bytes(count: float) -> str:
@@ -37,7 +65,7 @@ def available_bytes(root: Path = Path("/")) -> int | None:
     return min((room for room in rooms if room is not None), default=None)
 
 
-def check(needed: int, what: str, hint: str) -> None:
+def check(needed: int, what: str, hint: str | Callable[[], str]) -> None:
     """Refuse what cannot fit in memory.
 
     Parameters
@@ -46,8 +74,8 @@ def check(needed: int, what: str, hint: str) -> None:
         Bytes.
     what : str
         Subject of the sentence, such as ``"2 jobs at n = 60000"``.
-    hint : str
-        The remedy, such as ``"lower `n` or `jobs`"``.
+    hint : str or callable
+        The remedy, such as ``"lower `n` or `jobs`"``; asked for only where there is need.
 
     Raises
     ------
@@ -60,9 +88,10 @@ def check(needed: int, what: str, hint: str) -> None:
     """
     available = available_bytes()
     if available is not None and needed > available:
+        remedy = hint if isinstance(hint, str) else hint()
         raise InputError(
             f"{what}: {format_bytes(needed)} of memory needed and {format_bytes(available)} "
-            f"available; {hint}."
+            f"available; {remedy}."
         )
 
 

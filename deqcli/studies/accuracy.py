@@ -159,7 +159,6 @@ class Accuracy(Study[AccuracySettings, Prepared]):
     }
     # The last residual of a solve only has to be below its tolerance.
     ignored = frozenset({*TIMES, "residual"})
-    memory_hint = "lower `widths`, `train_size` or `jobs`"
 
     def prepare(self, settings: AccuracySettings) -> Prepared:
         import numpy as np
@@ -194,15 +193,22 @@ class Accuracy(Study[AccuracySettings, Prepared]):
         return points
 
     def memory(self, settings: AccuracySettings) -> int:
-        n, p = settings.law(settings.p).shape(settings.n)
+        from deqcli.runs.memory import peak
+
+        law = settings.law(settings.p)
+        n, p = law.shape(settings.n)
         q, m = settings.test_size or n, max(settings.widths)
         # Twice the kernels themselves, for what finds and factorises them.
         kernels = 16 * n * (n + q) if settings.limit else 0
         history = 80 if settings.solver == Solver.ANDERSON else 20
-        network = 8 * m * (2 * m + p) + history * m * settings.batch
+        network = 8 * m * (m + p) + history * m * settings.batch
         if settings.train == "readout":
             network += 4 * m * (n + q)
-        return 24 * (n + q) * p + max(kernels, network) + 200_000_000
+        return peak(
+            loading=law.loading(settings.n, settings.test_size),
+            held=12 * (n + q) * p,  # in double and, for the networks, in single precision
+            work=max(kernels, network),
+        )
 
     def compute(
         self, prepared: Prepared, net: Net, width: int, trial: int, kernel: Kernel | None = None

@@ -55,7 +55,6 @@ class Errata(Study[ErrataSettings, ErrataSettings]):
     examples = ("", "--n 128,256,512 --trials 2")
     quick = {"n": 1000, "trials": 2}
     tolerances = {"error": Tolerance(1e-5)}
-    memory_hint = "lower the largest `n` or `jobs`"
 
     def prepare(self, settings: ErrataSettings) -> ErrataSettings:
         """Return the settings: every point draws samples of its own."""
@@ -74,7 +73,12 @@ class Errata(Study[ErrataSettings, ErrataSettings]):
         return points | {name: (name,) for name in (_EMPIRICAL, *CLAIMS)}
 
     def memory(self, settings: ErrataSettings) -> int:
-        return 8 * 6 * max(settings.n) ** 2 + 200_000_000
+        from deqcli.misprints import RATIO
+        from deqcli.runs.memory import peak
+
+        square = 8 * max(settings.n) ** 2
+        samples = round(RATIO * square)
+        return peak(loading=3 * samples, held=samples, work=8 * square)
 
     def compute(self, settings: ErrataSettings, name: str, n: int = 0, trial: int = 0) -> Arrays:
         """Measure one erratum, what simulated networks say, or the number of one claim."""

@@ -104,7 +104,6 @@ class ErrorVsN(Study[ErrorSettings, ErrorSettings]):
         "distance": Tolerance(1e-5),
         "slope": Tolerance(1e-5),
     }
-    memory_hint = "lower the largest `n` or `jobs`"
 
     def prepare(self, settings: ErrorSettings) -> ErrorSettings:
         """Return the settings: every point draws samples of its own, if there are enough."""
@@ -121,9 +120,16 @@ class ErrorVsN(Study[ErrorSettings, ErrorSettings]):
         }
 
     def memory(self, settings: ErrorSettings) -> int:
-        largest = max(settings.n)
-        width = settings.width if settings.estimator == Estimator.MONTE_CARLO else 0
-        return 8 * 3 * largest**2 + 4 * width * (3 * width + 8 * largest) + 150_000_000
+        from deqcli.runs.memory import peak
+
+        n = max(settings.n)
+        law = settings.law(settings.dimension(n))
+        p = law.shape(n)[1]
+        # Two kernels, and what checking the symmetry of one takes.
+        work = 36 * n * n
+        if settings.estimator == Estimator.MONTE_CARLO:
+            work = max(work, settings.averaging_bytes(n, p, settings.kernel))
+        return peak(loading=law.loading(n), held=8 * n * p, work=work)
 
     def compute(self, settings: ErrorSettings, n: int, trial: int) -> Arrays:
         """Measure the error of every activation on one data set."""

@@ -111,19 +111,18 @@ class Flow(Study[FlowSettings, Prepared]):
         "train_error": Tolerance(0, 0, 0, 2, "n"),
         "test_error": Tolerance(0, 0, 0, 2, "n_test"),
     }
-    memory_hint = "lower the largest of `widths`, `n` or `jobs`"
 
     def prepare(self, settings: FlowSettings) -> Prepared:
         from deqcli.flow.network import Samples
 
         law = settings.law(settings.p)
-        trials = []
-        for trial in range(settings.trials):
+
+        def load(trial: int) -> Samples:
             streams = self.data_streams(settings, trial)
-            halves = law.load_halves(streams, settings.n, settings.test_size)
-            (X, y), (X_test, y_test) = (_unit(data, settings.on_sphere) for data in halves)
-            trials.append(Samples(X, y, X_test, y_test))
-        return Prepared(settings, tuple(trials))
+            train, test = law.load_halves(streams, settings.n, settings.test_size)
+            return Samples(*_unit(train, settings.on_sphere), *_unit(test, settings.on_sphere))
+
+        return Prepared(settings, tuple(map(load, range(settings.trials))))
 
     def points(self, settings: FlowSettings) -> dict[str, tuple[Any, ...]]:
         """Return the widest first, so that the last ones to finish are short."""
@@ -134,12 +133,19 @@ class Flow(Study[FlowSettings, Prepared]):
         }
 
     def memory(self, settings: FlowSettings) -> int:
+        from deqcli.runs.memory import peak
+
         n, p = settings.shape
-        m, held = max(settings.widths), settings.test_size
+        m, test = max(settings.widths), settings.test_size
         # Of ode 16.2 were measured: seven stages, and what a step makes of them.
-        matrices = 17 if settings.method == "ode" else 5
-        samples = settings.trials * (n + held) * p
-        return 8 * (matrices * m * m + m * (12 * n + 4 * held) + 6 * n * n + samples) + 200_000_000
+        matrices = 17 if settings.method == "ode" else 4
+        samples = 8 * (n + test) * p
+        others = (settings.trials - 1) * samples
+        return peak(
+            loading=others + settings.law(settings.p).loading(settings.n, test),
+            held=others + samples,
+            work=8 * (m * (matrices * m + p + 12 * n + 4 * test) + 6 * n * n),
+        )
 
     def compute(self, prepared: Prepared, width: int, trial: int) -> Arrays:
         """Train one network, and return its rows as columns."""

@@ -143,8 +143,13 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         return {} if settings.tau0 is not None else {net.value: (net,) for net in Net}
 
     def memory(self, settings: MatchSettings) -> int:
-        n = 0 if settings.tau0 is not None else settings.shape[0]
-        return 5 * 8 * n * n + 150_000_000
+        from deqcli.runs.memory import peak
+
+        if settings.tau0 is not None:
+            return peak(loading=0, held=0, work=0)
+        n, p = settings.shape
+        loading = settings.law(settings.p).loading(settings.n)
+        return peak(loading=loading, held=8 * n * p, work=48 * n * n)
 
     def compute(self, prepared: Prepared, net: Net) -> Arrays:
         from deqcli.equivalents import eigenvalues

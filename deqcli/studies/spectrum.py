@@ -81,7 +81,6 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
         "distance": Tolerance(1e-3, 1e-5),
         "norm": Tolerance(1e-5),
     }
-    memory_hint = "lower `n`, `width` or `jobs`"
 
     def prepare(self, settings: SpectrumSettings) -> Prepared:
         from deqcli.models import deq_model
@@ -100,9 +99,15 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
         return points
 
     def memory(self, settings: SpectrumSettings) -> int:
+        from deqcli.runs.memory import peak
+
         n, p = settings.shape
-        width = settings.width if Estimator.MONTE_CARLO in settings.estimator else 0
-        return 6 * 8 * n * n + 4 * width * (3 * width + 6 * n + 2 * p) + 150_000_000
+        # The assembly: kernels, and what reading them and checking their symmetry takes.
+        work = 36 * n * n
+        if Estimator.MONTE_CARLO in settings.estimator:
+            work = max(50 * n * n, settings.averaging_bytes(n, p, settings.kernel))
+        loading = settings.law(settings.p).loading(settings.n)
+        return peak(loading=loading, held=8 * n * p, work=work)
 
     def compute(self, prepared: Prepared, kind: str, start: int = 0, stop: int = 0) -> Arrays:
         from deqcli.equivalents import eigenvalues

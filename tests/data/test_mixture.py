@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import deqcli
+from deqcli.data import mixture
 from deqcli.data.mixture import GaussianMixture, sphere, toeplitz
 from deqcli.errors import DataError, InputError
 
@@ -36,6 +37,33 @@ def test_samples_have_the_mean_and_covariance_asked_for(kind):
     error = 6 * np.sqrt(2 * np.outer(np.diag(exact), np.diag(exact)) / n)
     assert np.all(np.abs(np.cov(X.T) - exact) < error)
     assert np.all(np.abs(X.mean(axis=0) - np.arange(p)) < 6 * np.sqrt(np.diag(exact) / n))
+
+
+def test_a_common_shape_is_the_list_of_its_multiples_factorised_once(monkeypatch):
+    p, counts, scales = 12, np.array([3, 2, 4]), [1.0, 1.7, 0.4]
+    rng, matrix = np.random.default_rng(2), toeplitz(p, 0.5)
+    means = rng.standard_normal((3, p))
+    listed = GaussianMixture(means, [scale * matrix for scale in scales])
+    calls = []
+    monkeypatch.setattr(
+        mixture, "cholesky", lambda c: calls.append(c) or np.linalg.cholesky(c).T.copy()
+    )
+    shared = GaussianMixture(means, scales, matrix)
+    X, Y = (mix.sample(9, np.random.default_rng(1), counts).X for mix in (listed, shared))
+    np.testing.assert_allclose(X, Y, rtol=1e-12, atol=1e-14)
+    first, second = (mix.statistics(counts) for mix in (listed, shared))
+    for name in ("tau0", "t", "T", "centres", "spreads"):
+        np.testing.assert_allclose(getattr(first, name), getattr(second, name), atol=1e-13)
+    assert len(calls) == 1
+
+
+def test_scalars_have_the_statistics_of_the_matrices_they_stand_for():
+    p, counts = 6, np.array([2, 5])
+    means = np.zeros((2, p))
+    scalars = GaussianMixture(means, [1.0, 2.5]).statistics(counts)
+    matrices = GaussianMixture(means, [np.eye(p), 2.5 * np.eye(p)]).statistics(counts)
+    np.testing.assert_allclose(scalars.T, matrices.T, rtol=1e-14)
+    np.testing.assert_allclose(scalars.t, matrices.t, rtol=1e-14)
 
 
 def test_sizes_of_classes():
@@ -79,6 +107,22 @@ def test_the_sphere_is_uniform():
 def test_bad_mixtures(means, covariances, said):
     with pytest.raises(DataError, match=said):
         GaussianMixture(means, covariances)
+
+
+@pytest.mark.parametrize(
+    ("covariances", "shape", "said"),
+    [
+        ([np.ones(2), 1.0], np.eye(2), "with a common `shape` the covariances must be numbers"),
+        ([1.0, 1.0], np.eye(3), r"`shape` has shape \(3, 3\); \(2, 2\) is needed"),
+        ([1.0, 1.0], np.ones((2, 2)), "`shape` must be positive definite"),
+        ([1.0, 1.0], np.triu(np.ones((2, 2))), "`shape` must be symmetric"),
+        ([1.0, 0.0], np.eye(2), "covariance 1 must be positive definite"),
+        ([1.0, 1.0], "round", "must be numbers"),
+    ],
+)
+def test_bad_shapes(covariances, shape, said):
+    with pytest.raises(DataError, match=said):
+        GaussianMixture(np.zeros((2, 2)), covariances, shape)
 
 
 def test_bad_requests():

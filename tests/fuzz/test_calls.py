@@ -199,8 +199,11 @@ def mixture(rng: Random) -> Any:
     full = np.eye(p) + 0.3 * pick(rng, (0, 1, 5, -9))
     parts = (1.0, np.ones(p), full, np.zeros(p), -1.0, np.triu(full), matrix(rng, p, p))
     covariances = hostile(rng, [hostile(rng, pick(rng, parts), 0.05) for _ in range(2)], 0.05)
-    use = _mixture_use(rng)
-    return deqcli.GaussianMixture, {"means": means, "covariances": covariances}, use
+    arguments: Arguments = {"means": means, "covariances": covariances}
+    if rng.random() < 0.3:
+        arguments["shape"] = hostile(rng, pick(rng, parts), 0.1)
+        arguments["covariances"] = hostile(rng, [1.0, pick(rng, (0.5, 0.0, np.ones(p)))], 0.05)
+    return deqcli.GaussianMixture, arguments, _mixture_use(rng)
 
 
 def papers(rng: Random) -> Any:

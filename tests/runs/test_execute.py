@@ -10,11 +10,15 @@ from deqcli.errors import InputError, RunConflictError, RunError
 from deqcli.runs import files, memory
 from deqcli.runs.execute import run
 
-MEMORY = 600 * 10**6
+MEMORY = 600 * 10**6  # of one process, at the toy's size of 300
 
 
 def results(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def total(processes, one=MEMORY):
+    return one if processes == 1 else processes * one + memory.LIBRARIES
 
 
 def forbidden(*_):
@@ -24,7 +28,7 @@ def forbidden(*_):
 @pytest.fixture
 def large(toy, monkeypatch):
     """Let the toy study say that it needs much memory."""
-    monkeypatch.setattr(toy, "memory", lambda self, settings: MEMORY)
+    monkeypatch.setattr(toy, "memory", lambda self, settings: 2 * 10**6 * settings.size)
 
 
 @pytest.fixture
@@ -206,7 +210,8 @@ def test_other_settings_under_the_name_are_refused_unless_forced(tmp_path):
 def test_a_dry_run_counts_and_writes_nothing(tmp_path):
     out = tmp_path / "results"
     result = run_toy(out, jobs=2, dry_run=True)
-    assert (result.status, result.points, result.reused, result.memory) == ("dry run", 6, 0, 2000)
+    assert (result.status, result.points, result.reused) == ("dry run", 6, 0)
+    assert result.memory == total(2, 1000)
     assert not out.exists()
     with pytest.MonkeyPatch.context() as monkeypatch:
         break_trials(monkeypatch, range(2, 6))
@@ -222,18 +227,19 @@ def test_memory_is_checked_for_all_processes_before_anything_is_written(
     tmp_path, monkeypatch, large
 ):
     monkeypatch.setattr(memory, "available_bytes", lambda: 10**9)
-    with pytest.raises(InputError, match=r"`jobs` 2: 1\.2 GB .* 1 GB available; lower `size`"):
+    said = r"`jobs` 2: 1\.33 GB .* 1 GB available; lower `size` or `jobs`\."
+    with pytest.raises(InputError, match=said):
         run_toy(tmp_path / "results", jobs=2)
     assert not (tmp_path / "results").exists()
 
 
 @pytest.mark.parametrize(
-    ("available", "processes"), [(10**9, 1), (1_900_000_000, 3), (10**11, 4), (None, 4)]
+    ("available", "processes"), [(10**9, 1), (2_000_000_000, 3), (10**11, 4), (None, 4)]
 )
 def test_jobs_left_open_are_as_many_as_fit(tmp_path, monkeypatch, large, available, processes):
     monkeypatch.setattr(memory, "available_bytes", lambda: available)
     monkeypatch.setattr("os.cpu_count", lambda: 4)
-    assert run_toy(tmp_path, jobs=None, dry_run=True).memory == processes * MEMORY
+    assert run_toy(tmp_path, jobs=None, dry_run=True).memory == total(processes)
 
 
 def test_one_process_that_cannot_fit_is_refused(tmp_path, monkeypatch, large, whole):
@@ -241,7 +247,7 @@ def test_one_process_that_cannot_fit_is_refused(tmp_path, monkeypatch, large, wh
     run_toy(tmp_path / "open", jobs=None)
     assert results(tmp_path / "open")["toy.csv"] == whole["toy.csv"]
     monkeypatch.setattr(memory, "available_bytes", lambda: 10**8)
-    with pytest.raises(InputError, match=r"`jobs` 1: 600 MB .* 100 MB available; lower `size`"):
+    with pytest.raises(InputError, match=r"`jobs` 1: 600 MB .* 100 MB available; lower `size`\."):
         run_toy(tmp_path / "none", jobs=None)
 
 

@@ -50,7 +50,6 @@ class Toy(Study):
 
     name = "toy"
     settings = ToySettings
-    memory_hint = "lower `size`"
 
     def prepare(self, settings):
         return settings

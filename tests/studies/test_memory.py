@@ -1,0 +1,148 @@
+"""The memory that studies say they need, beside the peak of a process that runs them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import deqcli
+from deqcli import study as studies
+from deqcli.errors import InputError
+from deqcli.runs import memory
+
+FACTOR = 1.5
+STATUS = Path("/proc/self/status")
+# The kernel's own peak of this program. That of getrusage may be the parent's: it outlives exec.
+CHILD = f"""
+import ast, re, sys
+import deqcli
+name, options, folder = sys.argv[1], ast.literal_eval(sys.argv[2]), sys.argv[3]
+result = deqcli.run(name, out=folder, jobs=1, **options)
+assert result.status == "done", result.failures
+print(re.search(r"VmHWM:\\s+(\\d+) kB", open("{STATUS}").read())[1])
+"""
+
+# Sizes at which the libraries are less than half of the peak. First what takes a second each.
+SMALL = [
+    ("spectrum", {"n": 50, "p": 200_000, "estimator": "exact"}),
+    ("match", {"n": 50, "p": 2500, "covariance": "toeplitz:0.5"}),
+    ("flow", {"n": 50, "test_size": 100, "p": 100_000, "widths": 20, "steps": 1}),
+]
+ONCE = {"epochs": 1, "trials": 1}
+LARGE = [
+    ("spectrum", {"n": 50, "p": 60, "estimator": "exact"}),
+    ("spectrum", {"n": 2500, "p": 500, "estimator": "exact"}),
+    ("spectrum", {"n": 2000, "p": 300, "width": 300, "realizations": 30}),
+    ("spectrum", {"n": 200, "p": 500, "width": 5000, "realizations": 1}),
+    ("spectrum", {"n": 200, "p": 100_000, "width": 500, "realizations": 2}),
+    ("spectrum", {"n": 2000, "p": 300, "width": 1500, "realizations": 1, "solver": "anderson"}),
+    ("spectrum", {"n": 2000, "p": 300, "width": 1000, "realizations": 1, "kernel": "ntk"}),
+    ("spectrum", {"n": 100, "p": 4000, "estimator": "exact", "covariance": "toeplitz:0.5"}),
+    ("spectrum", {"n": 1000, "p": 20_000, "classes": 500, "estimator": "exact"}),
+    ("spectrum", {"n": 200, "p": 100_000, "estimator": "exact", "data": "sphere"}),
+    ("spectrum", {"n": 2500, "estimator": "exact", "data": "mnist"}),
+    ("spectrum", {"n": 500, "estimator": "exact", "data": "own.npz"}),
+    ("match", {"n": 2500, "p": 300}),
+    ("match", {"tau0": 1.0}),
+    ("error-vs-n", {"n": (64, 2500), "trials": 1, "act": "relu"}),
+    ("error-vs-n", {"n": (64, 2000), "ratio": 0.3, "trials": 1, "act": "relu,tanh", "width": 500,
+                    "estimator": "monte-carlo", "realizations": 1}),
+    ("error-vs-n", {"n": (8, 100), "ratio": 1000, "trials": 1, "act": "relu"}),
+    ("errata", {"n": (16, 2000), "trials": 1}),
+    ("flow", {"n": 200, "p": 60_000, "widths": 30, "steps": 2, "trials": 3}),
+    ("flow", {"n": 100, "p": 50, "widths": 2500, "steps": 2, "test_size": 100}),
+    ("flow", {"n": 100, "p": 50, "widths": 1200, "steps": 2, "test_size": 100, "method": "ode"}),
+    ("flow", {"n": 1500, "p": 50, "widths": 50, "steps": 2, "test_size": 100}),
+    ("flow", {"n": 100, "p": 50, "widths": 1000, "steps": 2, "test_size": 8000}),
+    ("accuracy", {"data": "gmm", "p": 50_000, "train_size": 100, "test_size": 100, "widths": 10,
+                  "epochs": 1, "trials": 1, "nets": "deq", "batch": 50}),
+    ("accuracy", {"data": "gmm", "p": 200, "train_size": 300, "test_size": 200, "widths": 4000,
+                  **ONCE}),
+    ("accuracy", {"data": "gmm", "p": 200, "train_size": 2500, "test_size": 1000, "widths": 50,
+                  "limit": True, **ONCE}),
+    ("accuracy", {"data": "gmm", "p": 200, "train_size": 4000, "test_size": 1000, "widths": 1000,
+                  "batch": 4000, "solver": "anderson", **ONCE}),
+    ("accuracy", {"data": "gmm", "p": 200, "train_size": 5000, "test_size": 5000, "widths": 2000,
+                  "train": "readout", **ONCE}),
+    ("accuracy", {"data": "mnist", "train_size": 20_000, "widths": 64, **ONCE}),
+    ("accuracy", {"data": "own.npz", "widths": 64, **ONCE}),
+]  # fmt: skip
+
+
+def check_estimate(name, options, folder):
+    if not STATUS.exists():
+        pytest.skip("the peak of a process is read from /proc")
+    study = studies.get(name)
+    estimate = study.memory(study.settings.load(options))
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", CHILD, name, repr(options), str(folder / "out")],
+        env={**os.environ, "PYTHONPATH": str(Path(deqcli.__file__).parents[1])},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    measured = 1024 * int(done.stdout)
+    assert measured / FACTOR < estimate < FACTOR * measured, (estimate, measured)
+
+
+@pytest.mark.parametrize(("name", "options"), SMALL)
+def test_the_estimate_is_near_the_peak(name, options, tmp_path):
+    check_estimate(name, options, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "options"), LARGE)
+def test_the_estimate_is_near_the_peak_of_large_runs(name, options, tmp_path, monkeypatch, request):
+    if options.get("data") == "mnist":
+        monkeypatch.setenv("DEQCLI_DATA_DIR", str(request.getfixturevalue("real_data")))
+    if options.get("data") == "own.npz":
+        rng = np.random.default_rng(0)
+        X, y = rng.standard_normal((5000, 2000)), rng.integers(0, 2, 5000)
+        np.savez(tmp_path / "own.npz", X=X, y=y)
+        options = options | {"data": str(tmp_path / "own.npz")}
+    check_estimate(name, options, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "remedy"),
+    [
+        ("spectrum", {"n": 100, "p": 10**9}, "lower `p`"),
+        ("spectrum", {"n": 10**7}, "lower `n`"),
+        ("spectrum", {"width": 10**7}, "lower `width`"),
+        (
+            "spectrum",
+            {"p": 10**6, "covariance": "toeplitz:0.5"},
+            "`covariance` toeplitz:0.5 keeps p × p numbers: take papers, or lower `p`",
+        ),
+        ("match", {"p": 10**7, "classes": 10**6, "n": 10**6}, "lower `p`"),
+        ("match", {"data": "mnist"}, "give `n`"),
+        ("error-vs-n", {"n": (64, 10**7)}, "lower the largest of `n`"),
+        ("errata", {"n": (64, 10**7)}, "lower the largest of `n`"),
+        ("flow", {"widths": (10, 10**7)}, "lower the largest of `widths`"),
+        ("flow", {"widths": 10**7}, "lower `widths`"),
+        ("accuracy", {"data": "gmm", "p": 10**9}, "lower `p`"),
+        ("accuracy", {"limit": True, "train_size": 0}, "give `train_size`"),
+    ],
+)
+def test_what_cannot_fit_is_refused_unallocated_and_the_culprit_named(
+    name, options, remedy, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(memory, "available_bytes", lambda: 10**9)
+    study = studies.get(name)
+    monkeypatch.setattr(type(study), "prepare", lambda *_: pytest.fail("this was allocated"))
+    with pytest.raises(InputError, match=r"of memory needed and 1 GB available; ") as refused:
+        deqcli.run(name, out=tmp_path, jobs=1, **options)
+    assert str(refused.value).endswith(f"; {remedy}.")
+
+
+def test_classes_that_share_a_matrix_hardly_count():
+    study = studies.get("match")
+    few, many = (
+        study.memory(study.settings(n=200, p=4000, classes=classes, covariance="toeplitz:0.5"))
+        for classes in ("2", "100")
+    )
+    assert few < many < 1.1 * few
