@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deqcli.checks import Range, number, shown
 from deqcli.data import files, folder, registry
 from deqcli.data.dataset import Dataset, balanced, fit_transform, order, pick_classes
 from deqcli.data.folder import Content
@@ -85,6 +86,13 @@ def load(
     >>> float(np.mean(np.sum(train.X**2, axis=1)).round(12))
     1.0
     """
+    for parameter, path in (("name", name), ("data_dir", data_dir or ".")):
+        if not isinstance(path, str | os.PathLike):
+            raise InputError(f"`{parameter}` is {shown(path)}; give a text or a path.")
+    if rng is not None and not isinstance(rng, np.random.Generator):
+        raise InputError(f"`rng` is {shown(rng)}; give a numpy Generator.")
+    n = None if n is None else number(n, "n", int, Range(least=0))
+    n_test = None if n_test is None else number(n_test, "n_test", int, Range(least=0))
     if select == "random" and rng is None and (n is not None or n_test):
         raise InputError('`select` is "random", which needs a generator `rng` to draw from.')
     name = os.fspath(name)
