@@ -25,7 +25,7 @@ def _activations(*default: str) -> Any:
 
 
 def _repeats() -> Any:
-    return setting(5, "Rounds to take the median of.", least=1)
+    return setting(5, "Rounds to take the median of.", least=1, most=1000)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -169,7 +169,9 @@ def pick_classes(names: Sequence[str], classes: Sequence[int | str] | None) -> l
         elif label.isdecimal() and int(label) < len(names):
             picked.append(int(label))
         else:
-            raise InputError(f"There is no class {shown(label)}; `classes` may be {', '.join(names)}.")
+            raise InputError(
+                f"There is no class {shown(label)}; `classes` may be {', '.join(names)}."
+            )
     if not picked or len(set(picked)) < len(picked):
         raise InputError("`classes` must be at least one and all different.")
     return picked
