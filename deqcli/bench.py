@@ -258,7 +258,9 @@ def _naive(
     while change.max() > tolerance:
         count += 1
         new = phi(math.sqrt(_SIGMA_A2) * Z @ A.T + bias) / math.sqrt(width)
-        change = np.linalg.norm(new - Z, axis=1) / np.linalg.norm(new, axis=1)
+        # Where all neurons of a sample are dead, its fixed point is zero.
+        norms = np.maximum(np.linalg.norm(new, axis=1), np.finfo(float).tiny)
+        change = np.linalg.norm(new - Z, axis=1) / norms
         Z = new
     Z @ Z.T
     return count

@@ -166,7 +166,7 @@ def pick_classes(names: Sequence[str], classes: Sequence[int | str] | None) -> l
         label = str(item)
         if label in names:
             picked.append(list(names).index(label))
-        elif label.isdecimal() and int(label) < len(names):
+        elif label.isdecimal() and len(label) < 9 and int(label) < len(names):
             picked.append(int(label))
         else:
             raise InputError(

@@ -44,6 +44,9 @@ def _flow(table: pd.DataFrame, column: str) -> Mask:
         # The first steps and the last have everything, unless the solve of the test samples
         # failed, which the next row then says.
         return lost | ~table["step"].isin([0, 1]) & (table["step"] < last) | lost.shift(-1) & lost
+    if column == "contraction":
+        # From one sweep, as a warm start may take, nothing is seen.
+        return lost | (table["step"] > 0)
     if column in ("bound", "rademacher"):
         smallest = runs["lambda_min"].transform("first") / runs["lambda_max"].transform("first")
         return ~(smallest > 1e-14)
