@@ -45,8 +45,8 @@ def _flow(table: pd.DataFrame, column: str) -> Mask:
         # failed, which the next row then says.
         return lost | ~table["step"].isin([0, 1]) & (table["step"] < last) | lost.shift(-1) & lost
     if column == "contraction":
-        # From one sweep, as a warm start may take, nothing is seen.
-        return lost | (table["step"] > 0)
+        # In one sweep, as a warm start may take, nothing is seen; the adjoint has its own.
+        return lost | (table["step"] > 0) | (table["sweeps"] <= 2)
     if column in ("bound", "rademacher"):
         smallest = runs["lambda_min"].transform("first") / runs["lambda_max"].transform("first")
         return ~(smallest > 1e-14)
