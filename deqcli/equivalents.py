@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigvalsh, qr
 from scipy.sparse.linalg import LinearOperator, aslinearoperator, eigsh
 
-from deqcli.checks import number, shown
+from deqcli.checks import LARGEST, Range, number, shown
 from deqcli.errors import DataError, InputError
 from deqcli.kernels.matrix import check_samples
 from deqcli.scalars import Coefficients, ExplicitScalars, ImplicitScalars, SphereScalars
@@ -47,7 +47,9 @@ class Equivalent(LinearOperator):  # type: ignore[misc]
     def __init__(self, X: Array, linear: float, factor: Array, core: Array, ridge: float) -> None:
         self.X, self.factor = check_samples(X, "X"), check_samples(factor, "factor")
         self.core = check_samples(core, "core")
-        self.linear, self.ridge = number(linear, "linear", float), number(ridge, "ridge", float)
+        size = Range(least=-LARGEST, most=LARGEST)
+        self.linear = number(linear, "linear", float, size)
+        self.ridge = number(ridge, "ridge", float, size)
         n, q = self.factor.shape
         if len(self.X) != n or self.core.shape != (q, q):
             raise DataError(
