@@ -95,7 +95,7 @@ def study_words(rng: Random, name: str) -> list[str]:
         if rng.random() < 0.05:
             words += [flag, str(pick(rng, values))]
     # The errata have ten points at least.
-    if rng.random() < (0.9 if name == "errata" else 0.3):
+    if rng.random() < (0.9 if name == "errata" else 0.45):
         words.append("--dry-run")
     return words
 
@@ -191,7 +191,7 @@ def hasten(monkeypatch: pytest.MonkeyPatch) -> None:
     draw, write = study.Study.draw, files.write_figure
 
     def sometimes(self: Any, table: Any) -> Any:
-        return draw(self, table) if next(figures) % 5 == 0 else None
+        return draw(self, table) if next(figures) % 10 == 0 else None
 
     def write_figure(path: Path, figure: Any, digest: str) -> None:
         if figure is None or next(figures) % 4:
