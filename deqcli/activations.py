@@ -106,7 +106,7 @@ class Activation:
         lipschitz : float, optional
             Found on a grid over [-1000, 1000] when absent; infinite if the slope still grows there.
         """
-        label = str(getattr(function, "__name__", "function") if name is None else name)
+        label = one_line(getattr(function, "__name__", "function") if name is None else name)
         function = functions.guarded(function, label)
         try:
             kinks = tuple(sorted(checks.number(kink, "kinks", float, _SIZE) for kink in kinks))

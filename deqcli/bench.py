@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 from deqcli.activations import Activation, activation
 from deqcli.data.mixture import GaussianMixture
 from deqcli.errors import silence_range_warning
+from deqcli.gaussian import check_existence
 from deqcli.kernels.exact import implicit_kernels
 from deqcli.matching import match, plain_network
 from deqcli.monte_carlo import Ensemble, Workspace
@@ -33,6 +34,7 @@ Array = NDArray[Any]
 Shape = tuple[int, int, int]
 
 _SIGMA_A2 = 0.2
+_NAIVE_ITERATIONS = 500
 _CLASSES = 10
 #: What somebody would write by hand; other activations are taken from the registry.
 _BY_HAND: dict[str, Callable[[Array], Array]] = {
@@ -205,6 +207,7 @@ def measure_training(
 def _realization(X: Array, name: str, width: int, repeats: int) -> dict[str, Any]:
     """Return the row of one activation in the table of :func:`measure_monte_carlo`."""
     n, p = X.shape
+    check_existence(activation(name), _SIGMA_A2, papers_range=False)
     ensemble = Ensemble(activation(name), _SIGMA_A2, 1 - _SIGMA_A2, width)
     workspace = Workspace(X, ensemble)
     phi = _BY_HAND.get(name, ensemble.activation)
@@ -255,10 +258,13 @@ def _naive(
     bias = math.sqrt(1 - _SIGMA_A2) * X @ B.T
     Z = np.zeros((len(X), width))
     change, count = np.ones(1), 0
-    while change.max() > tolerance:
+    # A narrow network need not contract.
+    while change.max() > tolerance and count < _NAIVE_ITERATIONS:
         count += 1
         new = phi(math.sqrt(_SIGMA_A2) * Z @ A.T + bias) / math.sqrt(width)
-        change = np.linalg.norm(new - Z, axis=1) / np.linalg.norm(new, axis=1)
+        # Where all neurons of a sample are dead, its fixed point is zero.
+        norms = np.maximum(np.linalg.norm(new, axis=1), np.finfo(float).tiny)
+        change = np.linalg.norm(new - Z, axis=1) / norms
         Z = new
     Z @ Z.T
     return count

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigvalsh, qr
 from scipy.sparse.linalg import LinearOperator, aslinearoperator, eigsh
 
-from deqcli.checks import shown
+from deqcli.checks import LARGEST, Range, number, shown
 from deqcli.errors import DataError, InputError
 from deqcli.kernels.matrix import check_samples
 from deqcli.scalars import Coefficients, ExplicitScalars, ImplicitScalars, SphereScalars
@@ -45,8 +45,18 @@ class Equivalent(LinearOperator):  # type: ignore[misc]
     """
 
     def __init__(self, X: Array, linear: float, factor: Array, core: Array, ridge: float) -> None:
-        super().__init__(dtype=np.float64, shape=(len(X), len(X)))
-        self.X, self.linear, self.factor, self.core, self.ridge = X, linear, factor, core, ridge
+        self.X, self.factor = check_samples(X, "X"), check_samples(factor, "factor")
+        self.core = check_samples(core, "core")
+        size = Range(least=-LARGEST, most=LARGEST)
+        self.linear = number(linear, "linear", float, size)
+        self.ridge = number(ridge, "ridge", float, size)
+        n, q = self.factor.shape
+        if len(self.X) != n or self.core.shape != (q, q):
+            raise DataError(
+                f"`X`, `factor` and `core` have shapes {self.X.shape}, {self.factor.shape} and "
+                f"{self.core.shape}; give (n, p), (n, q) and (q, q)."
+            )
+        super().__init__(dtype=np.float64, shape=(n, n))
 
     def _matmat(self, block: Array) -> Array:
         gram = self.linear * (self.X @ (self.X.T @ block))

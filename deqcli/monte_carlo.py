@@ -20,17 +20,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deqcli.activations import Activation
+from deqcli.activations import Activation, activation
+from deqcli.checks import NOT_NEGATIVE, POSITIVE, Range, number, shown
 from deqcli.errors import ConvergenceError, DataError, InputError
 from deqcli.finite.equilibrium import Equilibrium, Precision
 from deqcli.finite.fixed_point import Outcome
 from deqcli.finite.weights import draw
+from deqcli.kernels.matrix import check_samples
 from deqcli.vocabulary import Kernel, Solver, Weights
 
 Array = NDArray[Any]
@@ -70,7 +72,7 @@ class Ensemble:
     >>> Ensemble(activation("tanh"), 0.1, 0.9, width=0)
     Traceback (most recent call last):
         ...
-    deqcli.errors.InputError: `width` is 0; give at least 1.
+    deqcli.errors.InputError: `width` is 0; give a whole number at least 1.
     """
 
     activation: Activation
@@ -86,22 +88,26 @@ class Ensemble:
 
     def __post_init__(self) -> None:
         """Refuse values that mean nothing; names may be given as text."""
-        kernels = tuple(Kernel.of(kernel, "kernels") for kernel in self.kernels)
-        object.__setattr__(self, "kernels", kernels)
-        object.__setattr__(self, "weights", Weights.of(self.weights, "weights"))
-        object.__setattr__(self, "solver", Solver.of(self.solver, "solver"))
-        if not kernels:
-            raise InputError(f"`kernels` is empty; name some of {', '.join(Kernel)}.")
-        for name in ("sigma_a2", "sigma_b2"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise InputError(f"`{name}` is {value}; give a finite number of at least 0.")
-        for name in ("width", "max_iterations"):
-            if getattr(self, name) < 1:
-                raise InputError(f"`{name}` is {getattr(self, name)}; give at least 1.")
-        if self.dtype not in get_args(Precision):
+        if not isinstance(self.kernels, Sequence) or not self.kernels:
+            raise InputError(
+                f"`kernels` is {shown(self.kernels)}; name some of {', '.join(Kernel)}."
+            )
+        if not isinstance(self.dtype, str) or self.dtype not in get_args(Precision):
             known = ", ".join(get_args(Precision))
-            raise InputError(f"`dtype` is {self.dtype!r}; choose from {known}.")
+            raise InputError(f"`dtype` is {shown(self.dtype)}; choose from {known}.")
+        checked: dict[str, Any] = {
+            "activation": activation(self.activation),
+            "kernels": tuple(Kernel.of(kernel, "kernels") for kernel in self.kernels),
+            "weights": Weights.of(self.weights, "weights"),
+            "solver": Solver.of(self.solver, "solver"),
+            "tolerance": number(self.tolerance, "tolerance", float),
+        }
+        for name in ("sigma_a2", "sigma_b2"):
+            checked[name] = number(getattr(self, name), name, float, NOT_NEGATIVE)
+        for name in ("width", "max_iterations"):
+            checked[name] = number(getattr(self, name), name, int, POSITIVE)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
         smallest = 4 * float(np.finfo(self.dtype).eps)
         if not smallest <= self.tolerance < 1:
             remedy = " or `dtype` float64" if self.dtype == "float32" and self.tolerance > 0 else ""
@@ -165,7 +171,10 @@ class Accumulation:
                 f"none of {len(self.records)} realizations converged; lower `sigma_a2` or raise "
                 "`width`, `tolerance` or `max_iterations`."
             )
-        average: Array = self.sums[Kernel.of(kernel, "kernel")] / self.converged
+        chosen = Kernel.of(kernel, "kernel")
+        if chosen not in self.sums:
+            raise InputError(f"`kernel` is {chosen}; averaged were {', '.join(self.sums)}.")
+        average: Array = self.sums[chosen] / self.converged
         return average
 
 
@@ -190,7 +199,7 @@ def accumulate(
     ensemble : Ensemble
         What to draw and how to solve it.
     realizations : iterable of int
-        Which realizations to add.
+        Which realizations to add, numbered from 0.
     stream : callable
         From the index of a realization to its own generator.
 
@@ -202,11 +211,21 @@ def accumulate(
     >>> total.converged, bool(np.allclose(total.mean("ck"), np.eye(2), atol=0.1))
     (50, True)
     """
+    if not isinstance(ensemble, Ensemble):
+        raise InputError(f"`ensemble` is {shown(ensemble)}; give an Ensemble.")
+    if not callable(stream):
+        raise InputError(f"`stream` is {shown(stream)}; give a function from int to Generator.")
+    if not isinstance(realizations, Iterable):
+        raise InputError(f"`realizations` is {shown(realizations)}; give a range.")
     workspace = Workspace(X, ensemble)
-    sums = {name: np.zeros((len(X), len(X))) for name in ensemble.kernels}
+    n = len(workspace.input_gram)
+    sums = {name: np.zeros((n, n)) for name in ensemble.kernels}
     records = []
     for index in realizations:
-        one = workspace.realize(stream(index))
+        rng = stream(number(index, "realizations", int, Range(least=0)))
+        if not isinstance(rng, np.random.Generator):
+            raise InputError(f"`stream` returned {shown(rng)}; it must return a Generator.")
+        one = workspace.realize(rng)
         records.append(dataclasses.replace(one, kernels={}))
         for name, kernel in one.kernels.items():
             kernel *= 1 / workspace.quantum
@@ -232,17 +251,19 @@ class Workspace:
     """
 
     def __init__(self, X: Array, ensemble: Ensemble) -> None:
-        data = np.asarray(X, dtype=np.float64)
-        if data.ndim != 2 or 0 in data.shape:
-            raise DataError(f"`X` has shape {data.shape}; give samples in rows, at least one.")
-        if not np.isfinite(data).all():
-            raise DataError("`X` holds values that are not finite; remove those samples first.")
+        data = check_samples(X)
         (n, p), m, dtype = data.shape, ensemble.width, np.dtype(ensemble.dtype)
         self.ensemble = ensemble
         limits = ensemble.tolerance, ensemble.max_iterations, ensemble.dtype
         self.layer = Equilibrium(ensemble.activation, m, ensemble.solver, *limits)
         self.input_gram = ensemble.sigma_b2 * (data @ data.T)
         largest = float(self.input_gram.diagonal().max())
+        # Squares of what float32 can hold; what is smaller would vanish in them.
+        if dtype == np.float32 and largest and not 1e-30 <= largest <= 1e30:
+            raise DataError(
+                f"`X` has {largest:.2g} for its largest `sigma_b2` |x|^2, beyond single precision; "
+                "scale it, or give `dtype` float64."
+            )
         self.quantum = 2.0 ** (math.frexp(largest)[1] - 34)
         self.inputs = np.ascontiguousarray(math.sqrt(ensemble.sigma_b2) * data.T, dtype=dtype)
         self.input_weights = np.empty((m, p), dtype=dtype)

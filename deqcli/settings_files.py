@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deqcli.checks import shown
 from deqcli.errors import InputError
 
 
@@ -43,11 +44,14 @@ def read_document(path: Path) -> Document:
     if not isinstance(loaded, dict):
         raise InputError(f"{path} is no settings file: it has no keys.")
     if path.suffix == ".json":
-        # The record of a finished run.
+        if "settings" not in loaded:
+            raise InputError(
+                f"{path} is no settings file: it has no settings; give the record of a run."
+            )
         loaded = {"study": loaded.get("study"), **_table(loaded, "settings", path)}
     study = loaded.pop("study", None)
     if study is not None and not isinstance(study, str):
-        raise InputError(f"{path}: study is {study!r}; give the name of a study.")
+        raise InputError(f"{path}: study is {shown(study)}; give the name of a study.")
     figure = _table(loaded, "figure", path)
     loaded.pop("figure", None)
     return Document(study, loaded, figure)
@@ -56,5 +60,5 @@ def read_document(path: Path) -> Document:
 def _table(loaded: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
     table = loaded.get(name, {})
     if not isinstance(table, dict):
-        raise InputError(f"{path}: {name} is {table!r}; give a table of keys and values.")
+        raise InputError(f"{path}: {name} is {shown(table)}; give a table of keys and values.")
     return table

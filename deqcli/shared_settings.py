@@ -183,7 +183,7 @@ def kernel_setting(default: Kernel, purpose: str = "Kernel of the DEQ") -> Any:
 class MonteCarloSettings(Settings):
     """Random networks of finite width to average over."""
 
-    realizations: int = setting(400, "Random networks to average.", least=1)
+    realizations: int = setting(400, "Random networks to average.", least=1, most=100_000)
     width: int = setting(1000, "Neurons of each (the papers give none).", least=1)
     weights: Weights = setting(
         Weights.GAUSSIAN, "Law of the weights; the limit does not depend on it."

@@ -34,6 +34,26 @@ def test_numbers_beyond_the_limits(words, capsys, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "spectrum --realizations", "error-vs-n --realizations", "error-vs-n --trials",
+        "errata --trials", "flow --trials", "flow --steps", "accuracy --data gmm --trials",
+        "accuracy --data gmm --epochs", "bench kernel --repeats", "spectrum --n",
+        "spectrum --width", "flow --widths", "accuracy --data gmm --train-size",
+        "bench monte-carlo --width", "bench training --widths", "bench kernel --n",
+        "spectrum --classes", "flow --classes",
+    ],
+)  # fmt: skip
+def test_counts_have_limits(words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run([*words.split(), "1000000000000"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
 def test_no_hidden_weights_are_legal(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     small = ["--jobs", "1", "--sigma-a2", "0", "--kernel", "preactivation-ck"]
@@ -91,6 +111,12 @@ def leaves_later(x):
     return np.tanh(x) if x.size < 10 else sys.exit(0)
 
 
+def raises_later(x):
+    if x.size > 10:
+        raise RuntimeError("so\nmuch")
+    return np.tanh(x)
+
+
 def shrinks_later(x):
     return np.tanh(x) if x.size < 10 else np.tanh(x)[:3]
 
@@ -105,6 +131,7 @@ def writes(x):
     [
         (leaves, {}, "SystemExit"),
         (leaves_later, {"lipschitz": 1.0}, "SystemExit"),
+        (raises_later, {"lipschitz": 1.0}, "RuntimeError: so much"),
         (shrinks_later, {"lipschitz": 1.0}, "elementwise"),
         (writes, {}, "read-only"),
         (np.tanh, {"kinks": None}, "`kinks` is None"),

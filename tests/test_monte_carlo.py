@@ -371,7 +371,7 @@ def test_bench_has_its_columns():
         ({"width": 0}, "width"),
         ({"weights": "gausian"}, "did you mean gaussian"),
         ({"weights": "cauchy"}, "choose from gaussian"),
-        ({"kernels": ()}, "`kernels` is empty"),
+        ({"kernels": ()}, r"`kernels` is \(\); name some of"),
         ({"kernels": ("ckk",)}, "`kernels` is 'ckk'"),
         ({"solver": "newton"}, "`solver` is 'newton'"),
         ({"dtype": "float16"}, "`dtype` is 'float16'"),

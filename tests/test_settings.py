@@ -361,6 +361,8 @@ def test_given_options_win_over_a_file(tmp_path):
         ("a.json", b"[1, 2]", "it has no keys"),
         ("a.json", b'"abc"', "it has no keys"),
         ("a.json", b"", "Expecting value"),
+        ("a.json", b'{"options": [1, 2]}', "it has no settings"),
+        ("a.json", b"{}", "it has no settings"),
         ("a.json", b'{"settings": [1, 2]}', "give a table of keys and values"),
         ("a.json", b'{"study": 3, "settings": {}}', "give the name of a study"),
         ("a.json", b"[" * 100_000, "nested too deeply"),

@@ -25,7 +25,7 @@ def _activations(*default: str) -> Any:
 
 
 def _repeats() -> Any:
-    return setting(5, "Rounds to take the median of.", least=1)
+    return setting(5, "Rounds to take the median of.", least=1, most=1000)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +36,11 @@ class KernelBench(SeedSettings):
     p: int = setting(784, "Dimension.", least=9)
     act: tuple[str, ...] = _activations("tanh", "relu", "swish", "htanh")
     repeats: int = _repeats()
+
+    @property
+    def entries(self) -> int:
+        """Numbers in all matrices that are kept together, at most."""
+        return self.n * (4 * self.n + 3 * self.p)
 
     def measure(self) -> pd.DataFrame:
         """Run the benchmark."""
@@ -58,6 +63,12 @@ class MonteCarloBench(Settings):
     act: tuple[str, ...] = _activations("relu", "tanh", "erf")
     repeats: int = _repeats()
 
+    @property
+    def entries(self) -> int:
+        """Numbers in all matrices that are kept together, at most."""
+        n, p, m = self.n, self.p, self.width
+        return 3 * m * m + m * (4 * n + 2 * p) + n * (2 * n + p)
+
     def measure(self) -> pd.DataFrame:
         """Run the benchmark."""
         from deqcli.bench import measure_monte_carlo
@@ -77,6 +88,12 @@ class TrainingBench(Settings):
     tolerance: float = setting(1e-3, "Relative residual of the fixed point.", least=1e-6, below=1)
     repeats: int = _repeats()
 
+    @property
+    def entries(self) -> int:
+        """Numbers in all matrices that are kept together, at most."""
+        m = max(self.widths)
+        return m * (6 * m + 12 * self.batch + 2000)
+
     def measure(self) -> pd.DataFrame:
         """Run the benchmark."""
         from deqcli.bench import measure_training
@@ -89,6 +106,7 @@ class MatchBench(Settings):
     """One match, its family and worst residual, against one exact kernel of 400 samples."""
 
     act: tuple[str, ...] = _activations("tanh", "relu", "swish", "gelu", "cos", "abs")
+    entries = 0
 
     def measure(self) -> pd.DataFrame:
         """Run the benchmark."""
@@ -112,9 +130,11 @@ def command() -> None:
 
 def _add(name: str, cls: type[Any]) -> None:
     def run(out: Path, **values: Any) -> None:
-        from deqcli.runs import files
+        from deqcli.runs import files, memory
 
-        table: pd.DataFrame = cls(**values).measure()
+        settings = cls(**values)
+        memory.check(8 * settings.entries, f"bench {name}", "lower the sizes")
+        table: pd.DataFrame = settings.measure()
         files.make_folder(out)
         path = out / f"bench-{name}.csv"
         files.write_csv(path, table)

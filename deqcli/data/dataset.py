@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deqcli.checks import shown
 from deqcli.errors import DataError, InputError
 
 SCHEMES = ("centred", "unit", "raw")
@@ -122,8 +123,8 @@ def fit_transform(X: NDArray[Any], name: str) -> tuple[Scaling, NDArray[np.float
     >>> Z.mean(axis=0).tolist(), float(np.mean(np.sum(Z**2, axis=1)).round(12))
     ([0.0, 0.0], 1.0)
     """
-    if name not in SCHEMES:
-        raise InputError(f"`preprocess` is {name!r}; take one of {', '.join(SCHEMES)}.")
+    if not isinstance(name, str) or name not in SCHEMES:
+        raise InputError(f"`preprocess` is {shown(name)}; take one of {', '.join(SCHEMES)}.")
     scaling = Scaling(name, X.mean(axis=0, dtype=np.float64), 1.0)
     Z = scaling(X)
     if name == "centred":
@@ -158,15 +159,19 @@ def pick_classes(names: Sequence[str], classes: Sequence[int | str] | None) -> l
     """
     if classes is None:
         return list(range(len(names)))
+    if not isinstance(classes, Sequence):
+        raise InputError(f"`classes` is {shown(classes)}; give a list of labels.")
     picked = []
     for item in classes:
         label = str(item)
         if label in names:
             picked.append(list(names).index(label))
-        elif label.isdecimal() and int(label) < len(names):
+        elif label.isdecimal() and len(label) < 9 and int(label) < len(names):
             picked.append(int(label))
         else:
-            raise InputError(f"There is no class {label!r}; `classes` may be {', '.join(names)}.")
+            raise InputError(
+                f"There is no class {shown(label)}; `classes` may be {', '.join(names)}."
+            )
     if not picked or len(set(picked)) < len(picked):
         raise InputError("`classes` must be at least one and all different.")
     return picked
@@ -185,8 +190,8 @@ def order(
     >>> [rows.tolist() for rows in order(np.array([1, 0, 1, 1]), [1, 0], "first", None)]
     [[0, 2, 3], [1]]
     """
-    if select not in SELECTIONS:
-        raise InputError(f"`select` is {select!r}; take one of {', '.join(SELECTIONS)}.")
+    if not isinstance(select, str) or select not in SELECTIONS:
+        raise InputError(f"`select` is {shown(select)}; take one of {', '.join(SELECTIONS)}.")
     rows = [np.flatnonzero(y == label) for label in classes]
     if select == "first" or rng is None:
         return rows

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deqcli.checks import Range, number, shown
 from deqcli.data import files, folder, registry
-from deqcli.data.dataset import Dataset, balanced, fit_transform, order, pick_classes
+from deqcli.data.dataset import SELECTIONS, Dataset, balanced, fit_transform, order, pick_classes
 from deqcli.data.folder import Content
 from deqcli.data.readers import check_labels, read_cifar, read_idx, read_npy, read_npz
 from deqcli.data.registry import Source, Split
@@ -85,6 +86,16 @@ def load(
     >>> float(np.mean(np.sum(train.X**2, axis=1)).round(12))
     1.0
     """
+    paths = {"name": name} if data_dir is None else {"name": name, "data_dir": data_dir}
+    for parameter, path in paths.items():
+        if not isinstance(path, str | os.PathLike):
+            raise InputError(f"`{parameter}` is {shown(path)}; give a text or a path.")
+    if not isinstance(select, str):
+        raise InputError(f"`select` is {shown(select)}; take one of {', '.join(SELECTIONS)}.")
+    if rng is not None and not isinstance(rng, np.random.Generator):
+        raise InputError(f"`rng` is {shown(rng)}; give a numpy Generator.")
+    n = None if n is None else number(n, "n", int, Range(least=0))
+    n_test = None if n_test is None else number(n_test, "n_test", int, Range(least=0))
     if select == "random" and rng is None and (n is not None or n_test):
         raise InputError('`select` is "random", which needs a generator `rng` to draw from.')
     name = os.fspath(name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import functools
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,7 +139,7 @@ class Mixture(Drawn):
 
     def check(self) -> None:
         if self.classes and not (
-            len(self.classes) == 1 and self.classes[0].isdecimal() and int(self.classes[0]) > 0
+            len(self.classes) == 1 and re.fullmatch("[1-9][0-9]{0,4}", self.classes[0])
         ):
             raise InputError(
                 f"`classes` is {one_line(','.join(self.classes))}; a mixture takes the number of "

@@ -21,7 +21,7 @@ class DescentSettings(Settings):
     method: str = setting(
         "gd", "Gradient descent, or gradient flow by a Runge-Kutta method.", choices=("gd", "ode")
     )
-    steps: int = setting(500, "Gradient steps; ode goes as far in time.", least=1)
+    steps: int = setting(500, "Gradient steps; ode goes as far in time.", least=1, most=10_000_000)
     step: float = setting(1.0, "Size of a step in units of 1/lambda_max(H(0)).", above=0, below=2)
     stop_loss: float = setting(
         1e-8, "Stop a width once its training loss per sample is this.", least=0

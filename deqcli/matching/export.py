@@ -6,6 +6,7 @@ import numpy as np
 
 from deqcli.activation_functions import Bound, polynomial
 from deqcli.activations import Activation
+from deqcli.checks import shown
 from deqcli.errors import InputError
 from deqcli.matching.twins import Match
 from deqcli.vocabulary import Kernel
@@ -101,8 +102,10 @@ def export(match: Match, target: str = "numpy") -> str:
     ['    return 0.780... * np.clip(x, -1.187..., 1.187...)']
     """
     templates = {"numpy": _NUMPY, "torch": _TORCH}
-    if target not in templates:
-        raise InputError(f"`target` is {target!r}; choose numpy or torch.")
+    if not isinstance(match, Match):
+        raise InputError(f"`match` is {shown(match)}; give what `match` returned.")
+    if not isinstance(target, str) or target not in templates:
+        raise InputError(f"`target` is {shown(target)}; choose numpy or torch.")
     names = [f"sigma_{i}" for i in range(1, len(match.acts) + 1)]
     functions = "\n\n\n".join(
         f"def {name}(x):\n    return {_expression(act, target)}"

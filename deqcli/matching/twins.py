@@ -331,6 +331,12 @@ def match_sphere(
     """
     kernel = Kernel.of(kernel, "kernel")
     t = sphere_scalars(act, dimension, sigma_a2=sigma_a2, sigma_b2=sigma_b2, kernel=kernel)
+    scale = t.alpha + t.beta + t.mu
+    if not scale > 0:
+        raise InputError(
+            f"the kernel {kernel} is zero with `sigma_b2` {shown(sigma_b2)}; there is nothing to "
+            "match."
+        )
     linear, square, cube = (1, 1, 1) if kernel.explicit is Kernel.CK else (2, 3, 4)
     if family == "quadratic":
         constant = t.alpha - t.mu / dimension
@@ -349,9 +355,8 @@ def match_sphere(
         name = f"hermite:scale=1.0,c0={c0!r},c1={c1!r},c3={c3!r}"
         reason = "one hidden layer of cubic activation matches wherever α, β, μ are not negative."
     else:
-        raise InputError(f"`family` is {family!r}; on the sphere choose quadratic or cubic.")
+        raise InputError(f"`family` is {shown(family)}; on the sphere choose quadratic or cubic.")
     acts = (activation(name),)
-    scale = t.alpha + t.beta + t.mu
     twin = sphere_scalars(acts, dimension, kernel=kernel.explicit)
     target, achieved = ({k: getattr(s, k) for k in ("alpha", "beta", "mu")} for s in (t, twin))
     residuals = {key: (achieved[key] - target[key]) / scale for key in target}

@@ -195,7 +195,7 @@ def _fitting_workers(client: Any, misfits: dict[str, str | None], scheduler: str
                 f"seconds; start one with `dask worker {scheduler}`, or leave out `scheduler`."
             ) from None
         workers = client.nthreads()
-    for worker in workers.keys() - misfits.keys():
+    for worker in sorted(workers.keys() - misfits.keys()):
         # One by one, so that one that does not answer takes nobody's answer along.
         misfits[worker] = _misfit(client, worker)
         if misfits[worker]:

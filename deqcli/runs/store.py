@@ -92,6 +92,10 @@ class Store:
         """
         files.make_folder(self.out)
         with hold(self.path(".lock")):
+            if self._parts.is_symlink():
+                raise RunConflictError(
+                    f"{self._parts} is a symbolic link, which is never followed; remove it."
+                )
             files.remove_temporaries(self.out, self.stem)
             if force:
                 self._remove_parts()
@@ -101,10 +105,6 @@ class Store:
                 return
             elif self.record() is not None:
                 logger.warning("%s: changed or missing, computed again.", self.path(".csv"))
-            if self._parts.is_symlink():
-                raise RunConflictError(
-                    f"{self._parts} is a symbolic link, which is never followed; remove it."
-                )
             files.make_folder(self._parts)
             files.remove_temporaries(self._parts)
             files.write_json(self._parts / "settings.json", self.identity)

@@ -78,7 +78,9 @@ class AccuracySettings(TrainingSettings, SourceSettings, DeqSettings):
         "with the DEQ's own activation.",
     )
     match: Kernel = kernel_setting(Kernel.CK, "Kernel that the matched network shares with the DEQ")
-    trials: int = setting(3, "Trainings of each network, with other weights and batches.", least=1)
+    trials: int = setting(
+        3, "Trainings of each network, with other weights and batches.", least=1, most=10_000
+    )
     solver: Solver = setting(Solver.GAUSS_SEIDEL, "Fixed-point iteration of the DEQ.")
     tolerance: float = setting(1e-3, "Relative residual of the fixed point.", least=1e-6, below=1)
     limit: bool = setting(

@@ -34,7 +34,7 @@ class ErrataSettings(SeedSettings):
         least=16,
         metavar="N,…",
     )
-    trials: int = setting(3, "Data sets at each n.", least=1)
+    trials: int = setting(3, "Data sets at each n.", least=1, most=10_000)
 
     def check(self) -> None:
         if len(self.n) < 2:

@@ -53,7 +53,7 @@ class ErrorSettings(MonteCarloSettings, SourceSettings):
         metavar="N,…",
     )
     ratio: float = setting(0.8, "p/n of drawn samples.", above=0, most=1000)
-    trials: int = setting(5, "Data sets at each n.", least=1)
+    trials: int = setting(5, "Data sets at each n.", least=1, most=10_000)
     estimator: Estimator = setting(
         Estimator.EXACT, "Exact kernels, or averages over random networks."
     )

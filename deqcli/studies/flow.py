@@ -41,7 +41,7 @@ class FlowSettings(LayerSettings, DescentSettings, SampleSettings):
     widths: tuple[int, ...] = setting(
         (100, 500, 1000, 2000), "Neurons, separated by commas.", least=2, metavar="M,…"
     )
-    trials: int = setting(1, "Networks and data sets for each width.", least=1)
+    trials: int = setting(1, "Networks and data sets for each width.", least=1, most=10_000)
 
     def check(self) -> None:
         super().check()

@@ -23,7 +23,7 @@ class TrainingSettings(Settings):
         "Which weights are trained. Wide networks then learn by their CK (readout) or NTK (all).",
         choices=("all", "readout"),
     )
-    epochs: int = setting(40, "Passes over the samples.", least=1)
+    epochs: int = setting(40, "Passes over the samples.", least=1, most=100_000)
     batch: int = setting(128, "Samples of one step.", least=1)
     learning_rate: float = setting(
         4.0,

@@ -253,7 +253,8 @@ def wrong_values():
                 yield name, option.flag, "zzz", f"is 'zzz'; choose from {option.choices[0]}"
             if option.kind in (int, float):
                 yield name, option.flag, "abc", "is 'abc'; give a"
-                yield name, option.flag, "nan", "is nan; give a"
+                shown = "nan" if option.kind is float else "'nan'"
+                yield name, option.flag, "nan", f"is {shown}; give a"
             if np.isfinite(option.rule.least):
                 below = option.rule.least - 1
                 value = f"{below:.0f}" if option.kind is int else f"{below!r}"

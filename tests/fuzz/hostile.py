@@ -74,6 +74,14 @@ def anything(rng: Random) -> Any:
     )  # fmt: skip
 
 
+def hostile(rng: Random, good: Any, chance: float = 0.15) -> Any:
+    """Return a good value, a number that may be anything, or anything at all."""
+    roll = rng.random()
+    if roll < chance and isinstance(good, float | int):
+        return pick(rng, FLOATS)
+    return anything(rng) if roll < 1.5 * chance else good
+
+
 def matrix(rng: Random, rows: int, columns: int) -> Any:
     """Return samples, as often as not with something wrong about them."""
     X = rng.standard_normal((rows, columns)) / math.sqrt(columns)
@@ -125,6 +133,11 @@ def labels(rng: Random, rows: int) -> Any:
     elif kind == 5:
         y = y.tolist()
     return y
+
+
+def no_sentence(error: Exception) -> list[str]:
+    """Say so if the text of an error is not one line."""
+    return [] if str(error) and "\n" not in str(error) else [f"no sentence: {error!r}"]
 
 
 def frozen(value: Any) -> Any:

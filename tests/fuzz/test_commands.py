@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import re
 import shutil
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
-from deqcli import study
-from deqcli.cli import run
+from deqcli import misprints, study
+from deqcli.cli import bench, run
 from deqcli.runs import files
-from deqcli.settings import Option, options
+from deqcli.settings import Option, Settings, options
 
 from .hostile import (
     ACTIVATIONS,
@@ -25,9 +25,9 @@ from .hostile import (
     Random,
     batches,
     generator,
-    not_finite,
     pick,
 )
+from .tables import unexplained
 
 #: The smallest runs that a study has.
 TINY = {
@@ -47,7 +47,15 @@ RUNNING = {
     "--jobs": ("0", "-1", "x", "1"),
     "--out": ("good.toml", "other"),
 }
-OTHER = ("scalars", "list", "report", "reproduce", "data", "info")
+OTHER = ("scalars", "list", "report", "reproduce", "data", "info", "bench")
+BENCHES: dict[str, tuple[type[Settings], str]] = {
+    "kernel": (bench.KernelBench, "--n 6 --p 9 --act relu --repeats 1"),
+    "monte-carlo": (bench.MonteCarloBench, "--n 4 --p 5 --width 9 --act relu --repeats 1"),
+    "training": (bench.TrainingBench, "--widths 5 --act relu --batch 4 --repeats 1"),
+    "match": (bench.MatchBench, "--act relu"),
+}
+#: Refused at once wherever it stands for a number of things to do or to keep.
+HUGE = 10**12
 #: Errors of click have three lines; the sentence is the last.
 USAGE = re.compile(r"\AUsage: .*\nTry .*\n\nError: .+\n\Z", re.DOTALL)
 
@@ -64,24 +72,30 @@ def text(rng: Random, option: Option) -> str:
         return str(pick(rng, ("gmm", "sphere", "mnist", "no.csv", "x.npz", "data.csv", "bad.npz")))
     if option.name == "covariance":
         return str(pick(rng, ("identity", "toeplitz:0.5", "toeplitz:1", "toeplitz:nan", "x:1")))
+    if option.kind is int and roll < 0.3 and option.name not in ("n", "p"):
+        return str(HUGE)
     entry = pick(rng, {int: INTEGERS, float: FLOATS}.get(option.kind, TEXTS[:-1]))
     return str(entry)
 
 
+def some_options(rng: Random, settings: type[Settings], most: int) -> list[str]:
+    """Return some of the options of a settings class, each with something for a value."""
+    words: list[str] = []
+    known = options(settings)
+    for place in rng.integers(len(known), size=int(rng.integers(0, most + 1))):
+        option = known[place]
+        words += [option.flag] if option.kind is bool else [option.flag, text(rng, option)]
+    return words
+
+
 def study_words(rng: Random, name: str) -> list[str]:
     words = [name, *TINY[name].split(), "--jobs", "1"]
-    known = options(study.get(name).settings)
-    for place in rng.integers(len(known), size=int(rng.integers(0, 4))):
-        option = known[place]
-        if option.kind is bool:
-            words.append(option.flag)
-        else:
-            words += [option.flag, text(rng, option)]
+    words += some_options(rng, study.get(name).settings, 3)
     for flag, values in RUNNING.items():
         if rng.random() < 0.05:
             words += [flag, str(pick(rng, values))]
-    # The networks of errata have one size, which takes half a minute.
-    if rng.random() < 0.3 or name == "errata":
+    # The errata have ten points at least.
+    if rng.random() < (0.9 if name == "errata" else 0.45):
         words.append("--dry-run")
     return words
 
@@ -90,10 +104,7 @@ def other_words(rng: Random, name: str) -> list[str]:
     if name == "scalars":
         from deqcli.shared_settings import DeqSettings
 
-        words = [name]
-        for option in options(DeqSettings):
-            if rng.random() < 0.6:
-                words += [option.flag, text(rng, option)]
+        words = [name, *some_options(rng, DeqSettings, 3)]
         if rng.random() < 0.5:
             words += ["--tau0", str(pick(rng, FLOATS))]
         return words
@@ -114,6 +125,10 @@ def other_words(rng: Random, name: str) -> list[str]:
         words = [str(pick(rng, ("mnist", "mnist:test", "mnist:x", "cifar-10", *TEXTS[:-1])))]
         folder = str(pick(rng, ("empty", "good.toml", "none", "")))
         return [name, command, *words[: int(rng.integers(2))], "--data-dir", folder]
+    if name == "bench":
+        kind = str(pick(rng, tuple(BENCHES)))
+        settings, tiny = BENCHES[kind]
+        return [name, kind, *tiny.split(), *some_options(rng, settings, 2)]
     return [name, *([str(pick(rng, TEXTS[:-1]))] if rng.random() < 0.5 else [])]
 
 
@@ -128,13 +143,18 @@ def prepare(folder: Path) -> None:
     (folder / "bad.json").write_text('{"settings": [1, 2]}')
 
 
-def faults(case: int) -> list[str]:
-    """Call one command in the present folder, and say what is wrong with how it ended."""
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return the files of a folder."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def attempt(case: int) -> tuple[str, list[str]]:
+    """Call one command in the present folder; say how it ended and what is wrong with that."""
     rng = generator("commands", case)
     names = [*study.names(), *study.names(), *OTHER]
     name = names[case % len(names)]
     words = study_words(rng, name) if name in study.names() else other_words(rng, name)
-    if name in study.names() and "--out" not in words:
+    if name in (*study.names(), "bench") and "--out" not in words:
         words += ["--out", "results"]
     out, err = io.StringIO(), io.StringIO()
     wrong: list[str] = []
@@ -154,31 +174,48 @@ def faults(case: int) -> list[str]:
         sentences = [line for line in said.splitlines() if line.startswith("error: ")]
         if len(sentences) != 1 or not said.endswith(f"{sentences[-1]}\n"):
             wrong.append("not one sentence")
+    if name == "scalars" and re.search(r",-?(nan|inf)", out.getvalue()):
+        wrong.append(f"not finite: {out.getvalue()}")
     for table in Path("results").glob("*.csv"):
-        wrong += not_finite(pd.read_csv(table), table.name)
+        wrong += unexplained(name, files.read_csv(table))
     shutil.rmtree("results", ignore_errors=True)
     shutil.rmtree("other", ignore_errors=True)
     typed = " ".join(map(repr, words))
-    return [f"case {case}: deqcli {typed}\n    {text}\n    {said[-600:]}" for text in wrong]
+    faults = [f"case {case}: deqcli {typed}\n    {said[-600:]}\n    {text}" for text in wrong]
+    return "faulty" if faults else f"exit {code}", faults
+
+
+def hasten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut what takes most of the time and is tested elsewhere."""
+    figures = itertools.count()
+    draw, write = study.Study.draw, files.write_figure
+
+    def sometimes(self: Any, table: Any) -> Any:
+        return draw(self, table) if next(figures) % 10 == 0 else None
+
+    def write_figure(path: Path, figure: Any, digest: str) -> None:
+        if figure is None or next(figures) % 4:
+            path.write_bytes(b"")
+        else:
+            write(path, figure, digest)
+
+    monkeypatch.setattr(study.Study, "draw", sometimes)
+    monkeypatch.setattr(files, "write_figure", write_figure)
+    monkeypatch.setattr(files, "_flush", lambda path: None)
+    # The whole errata take half a minute at any n.
+    claim = "iclr-figure-1"
+    monkeypatch.setattr(misprints, "CLAIMS", {claim: misprints.CLAIMS[claim]})
+    monkeypatch.setattr(misprints, "NETWORKS", 2)
+    monkeypatch.setattr(misprints, "WIDTH", 100)
 
 
 @pytest.mark.parametrize("cases", batches(), ids=lambda cases: f"from{cases[0]}")
-def test_commands(cases, tmp_path, monkeypatch):
+def test_commands(cases, tmp_path, monkeypatch, assert_clean):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DEQCLI_DATA_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     prepare(tmp_path)
-    # Drawn every time, but written as a file only sometimes: that is most of the time.
-    write = files.write_figure
-
-    def write_figure(path: Path, figure: Any, digest: str) -> None:
-        if case % 20 == 0:
-            write(path, figure, digest)
-        else:
-            path.write_bytes(b"")
-
-    monkeypatch.setattr(files, "write_figure", write_figure)
-    wrong = []
-    for case in cases:
-        wrong += faults(case)
-    assert not wrong, "\n".join(wrong)
+    hasten(monkeypatch)
+    before = contents(tmp_path)
+    assert_clean("commands", cases, attempt)
+    assert {name: contents(tmp_path).get(name) for name in before} == before

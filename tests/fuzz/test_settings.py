@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import warnings
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from .hostile import (
     anything,
     batches,
     generator,
+    no_sentence,
     not_finite,
     pick,
 )
@@ -96,23 +98,23 @@ def a_file(rng: Random, folder: Path) -> tuple[str, Callable[[], list[str]]]:
     return f"read_document({path.name} of {bytes(content[:80])!r})", load
 
 
-def faults(case: int, folder: Path = Path()) -> list[str]:
-    """Load one mapping or file, and say what is wrong with how it ended."""
-    rng, wrong = generator("settings", case), []
+def attempt(case: int, folder: Path = Path()) -> tuple[str, list[str]]:
+    """Load one mapping or file; say how that ended and what is wrong with it."""
+    rng, wrong, outcome = generator("settings", case), [], "loaded"
     described, load = a_file(rng, folder) if case % 3 == 0 else a_mapping(rng)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OutsidePapersRangeWarning)
             wrong += load()
     except DeqcliError as error:
-        if "\n" in str(error) or not str(error):
-            wrong.append(f"no sentence: {error!r}")
+        outcome = "refused"
+        wrong += no_sentence(error)
     except Exception as error:
         wrong.append(f"{type(error).__name__}: {error}")
-    return [f"case {case}: {described}\n    {text}" for text in wrong]
+    faults = [f"case {case}: {described}\n    {text}" for text in wrong]
+    return "faulty" if faults else outcome, faults
 
 
 @pytest.mark.parametrize("cases", batches(), ids=lambda cases: f"from{cases[0]}")
-def test_settings(cases, tmp_path):
-    wrong = [text for case in cases for text in faults(case, tmp_path)]
-    assert not wrong, "\n".join(wrong)
+def test_settings(cases, tmp_path, assert_clean):
+    assert_clean("settings", cases, functools.partial(attempt, folder=tmp_path))

@@ -1,8 +1,11 @@
+import errno
 import json
 import os
+from pathlib import Path
 
 import pandas as pd
 import pytest
+from filelock import FileLock
 from toy_study import Toy, ToySettings, run_toy
 
 import deqcli
@@ -114,6 +117,24 @@ def test_a_finished_run_is_not_repeated(tmp_path, finished):
     assert results(tmp_path) == before
     pd.testing.assert_frame_equal(result.table, first.table)
     assert result.findings == first.findings
+
+
+def test_a_finished_run_in_a_folder_that_cannot_be_written_to(tmp_path, monkeypatch):
+    run_toy(tmp_path)
+    before = results(tmp_path)
+
+    def read_only(*arguments, **options):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    # Root may write anywhere, so that permissions would show nothing.
+    monkeypatch.setattr(Path, "mkdir", read_only)
+    monkeypatch.setattr(Path, "unlink", read_only)
+    monkeypatch.setattr(Path, "write_bytes", read_only)
+    monkeypatch.setattr(FileLock, "acquire", read_only)
+    assert run_toy(tmp_path).status == "already done"
+    with pytest.raises(RunError, match="cannot be written to; choose another `out`"):
+        run_toy(tmp_path, force=True)
+    assert results(tmp_path) == before
 
 
 def test_missing_figures_are_redrawn_from_the_csv_alone(tmp_path, whole, finished):

@@ -192,6 +192,22 @@ def test_files_of_somebody_else_are_not_overwritten(store):
         (store.out / name).unlink()
 
 
+@pytest.mark.parametrize("state", ["new", "forced", "finished"])
+def test_a_symbolic_link_for_the_parts_is_never_followed(store, tmp_path_factory, state):
+    if state == "finished":
+        finish(store)
+    target = tmp_path_factory.mktemp("target")
+    (target / "settings.json").write_text("mine")
+    (store.out / "run.parts").symlink_to(target)
+    with (
+        pytest.raises(RunConflictError, match="symbolic link, which is never"),
+        store.open(force=state == "forced"),
+    ):
+        pass
+    assert [path.name for path in target.iterdir()] == ["settings.json"]
+    assert (target / "settings.json").read_text() == "mine"
+
+
 def test_a_killed_write_leaves_no_debris(store):
     with store.open():
         pass

@@ -1,0 +1,266 @@
+"""Hostile arguments for every public function of networks and kernels."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import deqcli
+import deqcli.classify
+from deqcli.activations import Activation
+
+from .hostile import (
+    ACTIVATIONS,
+    Random,
+    hostile,
+    labels,
+    matrix,
+    pick,
+)
+
+KERNELS = (*deqcli.Kernel, "preactivation_ck", "nkt")
+Arguments = dict[str, Any]
+
+
+def activation(rng: Random) -> Any:
+    return hostile(rng, pick(rng, ACTIVATIONS[: 12 if rng.random() < 0.7 else None]), 0.05)
+
+
+def deq(rng: Random) -> Arguments:
+    arguments: Arguments = {"act": activation(rng), "sigma_a2": hostile(rng, 0.1)}
+    if rng.random() < 0.6:
+        arguments["sigma_b2"] = hostile(rng, pick(rng, (0.9, 0.5, 0.0, 2.0, 1e-50, 1e50)))
+    return arguments
+
+
+def layers(rng: Random) -> Any:
+    return hostile(rng, [activation(rng) for _ in range(rng.integers(1, 4))], 0.05)
+
+
+def implicit_kernels(rng: Random) -> Any:
+    n, p = (int(size) for size in rng.integers(2, 6, 2))
+    arguments = {"X": matrix(rng, n, p), **deq(rng)}
+    if rng.random() < 0.3:
+        arguments["Y"] = matrix(rng, 3, p)
+    kernel = hostile(rng, pick(rng, KERNELS), 0.05)
+    return deqcli.implicit_kernels, arguments, lambda kernels: kernels.compute(kernel)
+
+
+def explicit_kernels(rng: Random) -> Any:
+    n, p = (int(size) for size in rng.integers(2, 6, 2))
+    arguments = {"X": matrix(rng, n, p), "acts": layers(rng)}
+    if rng.random() < 0.3:
+        arguments["Y"] = matrix(rng, 3, p)
+    rows, kernel = hostile(rng, 2), pick(rng, KERNELS)
+    return deqcli.explicit_kernels, arguments, lambda k: list(k.blocks(kernel, rows))
+
+
+def implicit_scalars(rng: Random) -> Any:
+    return deqcli.implicit_scalars, {**deq(rng), "tau0": hostile(rng, 1.0)}, None
+
+
+def explicit_scalars(rng: Random) -> Any:
+    return deqcli.explicit_scalars, {"acts": layers(rng), "tau0": hostile(rng, 1.0)}, None
+
+
+def sphere_scalars(rng: Random) -> Any:
+    arguments = {"network": layers(rng), "dimension": hostile(rng, 10)}
+    if rng.random() < 0.6:
+        arguments |= {"network": activation(rng), "sigma_a2": hostile(rng, 0.2)}
+    arguments["kernel"] = hostile(rng, pick(rng, KERNELS), 0.05)
+    return deqcli.sphere_scalars, arguments, None
+
+
+def equivalent(rng: Random) -> Any:
+    n, p = (int(size) for size in rng.integers(4, 9, 2))
+    implicit, explicit = _scalars()
+    sphere = deqcli.scalars.SphereScalars(0.1, 0.8, 0.1, p)
+    arguments = {
+        "X": matrix(rng, n, p),
+        "y": labels(rng, n),
+        "scalars": hostile(rng, pick(rng, (implicit, explicit, sphere)), 0.05),
+        "kernel": hostile(rng, pick(rng, KERNELS), 0.05),
+    }
+    if rng.random() < 0.3:
+        known = deqcli.GaussianMixture.papers(9).statistics(np.array([3, 3]))
+        arguments["statistics"] = hostile(rng, known, 0.3)
+    return deqcli.equivalent, arguments, lambda M: (M.dense(), M.eigenvalues())
+
+
+def operator(rng: Random) -> Any:
+    n, q = (int(size) for size in rng.integers(1, 9, 2))
+    X, factor = matrix(rng, n, 4), matrix(rng, n, q)
+    core = np.eye(q) if rng.random() < 0.7 else matrix(rng, q, q)
+    arguments = {"X": X, "linear": hostile(rng, 0.5), "factor": factor, "core": core}
+    arguments["ridge"] = hostile(rng, 0.1)
+    return deqcli.Equivalent, arguments, lambda M: (M.dense(), M.eigenvalues(), M @ np.ones(n))
+
+
+@functools.cache
+def _scalars() -> Any:
+    import deqcli.scalars
+
+    return deqcli.implicit_scalars("relu", 0.1), deqcli.explicit_scalars(["tanh"])
+
+
+def match(rng: Random) -> Any:
+    arguments = {**deq(rng), "tau0": hostile(rng, 1.0)}
+    family = pick(rng, ("auto", *5 * ("htanh", "lrelu", "quadratic", "cubic")))
+    # Two layers take a second.
+    arguments["family"] = hostile(rng, family, 0.05)
+    arguments["layers"] = hostile(rng, pick(rng, (*11 * (1,), 2)), 0.05)
+    arguments["kernel"] = hostile(rng, pick(rng, KERNELS), 0.05)
+    return deqcli.match, arguments, lambda twin: twin.as_record()
+
+
+def match_sphere(rng: Random) -> Any:
+    arguments = {**deq(rng), "dimension": hostile(rng, 10)}
+    arguments["family"] = hostile(rng, pick(rng, ("quadratic", "cubic")), 0.05)
+    arguments["kernel"] = hostile(rng, pick(rng, KERNELS), 0.05)
+    return deqcli.match_sphere, arguments, lambda twin: (twin.as_record(), deqcli.export(twin))
+
+
+@functools.cache
+def _twins() -> Any:
+    return (
+        deqcli.match("tanh", 0.1),
+        deqcli.match("relu", 0.1, layers=1, family="htanh"),
+        deqcli.match_sphere("tanh", 0.1, 9, family="cubic"),
+    )
+
+
+def export(rng: Random) -> Any:
+    target = hostile(rng, pick(rng, ("numpy", "torch")), 0.2)
+    arguments = {"match": hostile(rng, pick(rng, _twins()), 0.2), "target": target}
+    return deqcli.export, arguments, lambda text: compile(text, "twin.py", "exec").co_names
+
+
+def symmetric(rng: Random) -> Any:
+    n = int(pick(rng, (1, 2, 5, 5, 5, 210)))
+    X = matrix(rng, n, n)
+    with np.errstate(all="ignore"):
+        return X + X.T if isinstance(X, np.ndarray) and X.dtype == float and X.ndim == 2 else X
+
+
+def operator_norm(rng: Random) -> Any:
+    return deqcli.operator_norm, {"matrix": _square_matrix(rng)}, None
+
+
+def _square_matrix(rng: Random) -> Any:
+    try:
+        return symmetric(rng)
+    except (ValueError, TypeError):
+        return None
+
+
+def operator_distance(rng: Random) -> Any:
+    arguments = {"first": _square_matrix(rng), "second": _square_matrix(rng)}
+    return deqcli.operator_distance, arguments, None
+
+
+def named_activation(rng: Random) -> Any:
+    x = matrix(rng, 2, 3)
+    good = isinstance(x, np.ndarray) and x.dtype.kind == "f" and np.isfinite(x).all()
+    follow = (lambda act: act(np.clip(x, -9, 9))) if good else None
+    return deqcli.activation, {"name": hostile(rng, pick(rng, ACTIVATIONS), 0.3)}, follow
+
+
+OWN: tuple[Callable[..., Any], ...] = (
+    np.tanh, np.sin, np.abs, np.sign, np.sum, np.exp, len, lambda x: x, lambda x: x * np.nan,
+    lambda x: x.T, lambda: 0, lambda x: None, lambda x: x.astype(str), lambda x: exit(3),
+    lambda x: 1 / 0, lambda x: x.sort() or x, lambda x: np.tanh(x) if x.size < 50 else x[:1],
+    lambda x: np.tanh(x) if x.size < 50 else exit(0), lambda x: np.maximum(x, 0.3),
+    lambda x: np.where(x > 5, np.inf, x), lambda x: 1e-30 * x, lambda x: 1e200 * x,
+    lambda x: x * 0, lambda x: np.ones_like(x), lambda x: np.tanh(x.astype("f4")),
+)  # fmt: skip
+
+
+def own_activation(rng: Random) -> Any:
+    arguments = {"function": hostile(rng, pick(rng, OWN), 0.05)}
+    if rng.random() < 0.3:
+        arguments["derivative"] = hostile(rng, pick(rng, OWN), 0.05)
+    if rng.random() < 0.3:
+        arguments["kinks"] = hostile(rng, pick(rng, ((), (0.3,), (0,), None, "abc", 3)), 0.2)
+    if rng.random() < 0.3:
+        arguments["lipschitz"] = hostile(rng, pick(rng, (1.0, 0.5, "abc", np.inf)), 0.2)
+    if rng.random() < 0.3:
+        arguments["name"] = hostile(rng, "mine", 0.2)
+    sigma_a2 = pick(rng, (0.0, 0.1))
+    return Activation.from_function, arguments, lambda a: deqcli.implicit_scalars(a, sigma_a2)
+
+
+def activation_methods(rng: Random) -> Any:
+    act = deqcli.activation(pick(rng, ACTIVATIONS[:12]))
+    if rng.random() < 0.5:
+        return act.shifted, {"shift": hostile(rng, 0.1, 0.4)}, None
+    names = {"sigma_a2": 0.1, "sigma_b2": 0.9, "tau0": 1.0}
+    return act.centred, {name: hostile(rng, good, 0.2) for name, good in names.items()}, None
+
+
+def kernel_name(rng: Random) -> Any:
+    return deqcli.Kernel.of, {"name": hostile(rng, pick(rng, KERNELS)), "parameter": "kernel"}, None
+
+
+def classify(rng: Random) -> Any:
+    n, q = (int(size) for size in rng.integers(2, 7, 2))
+    X, X_test = rng.standard_normal((n, 9)), rng.standard_normal((q, 9))
+    good = rng.random() < 0.5
+    arguments = {
+        # Overwritten, as it says, and therefore made anew at the call.
+        "kernel": (X @ X.T).tolist() if good else matrix(rng, n, n),
+        "labels": labels(rng, n),
+        "test_kernel": X_test @ X.T if good else matrix(rng, q, n),
+        "test_labels": labels(rng, q),
+        "ridge": hostile(rng, 1e-3),
+    }
+    return _classified, arguments, None
+
+
+def _classified(kernel: Any, **arguments: Any) -> Any:
+    return deqcli.classify.classify(copy.deepcopy(kernel), **arguments)
+
+
+def accumulate(rng: Random) -> Any:
+    names: Arguments = {
+        "activation": pick(rng, (deqcli.activation("tanh"), deqcli.activation("relu"), "tanh")),
+        "sigma_a2": 0.1,
+        "sigma_b2": 0.9,
+        "width": int(pick(rng, (1, 7, 20))),
+        "kernels": [pick(rng, KERNELS) for _ in range(rng.integers(1, 3))],
+        "weights": pick(rng, ("gaussian", "rademacher", "student-t")),
+        "solver": pick(rng, ("gauss-seidel", "anderson", "picard")),
+        "dtype": pick(rng, ("float32", "float64", "float16")),
+        "tolerance": pick(rng, (1e-6, 1e-3, 1e-12)),
+        "max_iterations": pick(rng, (1, 100)),
+    }
+    chosen = {name: hostile(rng, good, 0.04) for name, good in names.items()}
+    source = pick(rng, (*3 * (np.random.default_rng,), lambda index: None, 3))
+    arguments = {
+        "X": matrix(rng, *(int(size) for size in rng.integers(1, 6, 2))),
+        "realizations": hostile(rng, pick(rng, (range(2), [0], [], [-1], [0.5], 3)), 0.05),
+        "stream": source,
+        "settings": chosen,
+    }
+    kernel = hostile(rng, pick(rng, KERNELS), 0.05)
+    return _accumulated, arguments, lambda total: total.mean(kernel)
+
+
+def _accumulated(settings: Arguments, **arguments: Any) -> Any:
+    return deqcli.accumulate(ensemble=deqcli.Ensemble(**settings), **arguments)
+
+
+def run(rng: Random) -> Any:
+    arguments: Arguments = {"study": hostile(rng, "match", 0.2), "tau0": hostile(rng, 1.0)}
+    arguments |= {"act": activation(rng), "sigma_a2": hostile(rng, 0.1)}
+    # A whole run is a hundred times as long.
+    arguments["dry_run"] = rng.random() < 0.7
+    for name, good in (("jobs", 1), ("name", "x"), ("formats", ("png",)), ("settings", None),
+                       ("family", "htanh"), ("nonsense", 1), ("seed", 3), ("force", True),
+                       ("scheduler", None), ("progress", False)):  # fmt: skip
+        if rng.random() < 0.15:
+            arguments[name] = hostile(rng, good, 0.5)
+    return deqcli.run, arguments, lambda result: (result.exit_code, result.findings, result.table)

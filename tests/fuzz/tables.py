@@ -1,0 +1,74 @@
+"""Numbers in tables: none may be infinite, and an empty cell has a row that says why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+Mask = pd.Series
+
+#: What `flow` measures only now and then, and what it knows only of whole runs.
+_NOW_AND_THEN = ("test_loss", "test_error", "test_absolute", "lambda_min", "lambda_max",
+                 "kernel_change")  # fmt: skip
+_OF_RUNS = ("bound", "rademacher", "step_size", "peak", "slope", "window")
+#: What a kernel classifier lacks.
+_TRAINED = ("train_loss", "test_loss", "forward_seconds", "backward_seconds", "iterations",
+            "residual", "parameters", "peak_memory")  # fmt: skip
+
+
+def _match(table: pd.DataFrame, column: str) -> Mask:
+    kind, matched = table["kind"], table["source"] == "matched"
+    present = {
+        "x": kind == "activation",
+        "residual": (kind == "scalar") & matched & (table["name"] != "diagonal_slope"),
+        "index": kind != "scalar",
+        "isolated": kind == "eigenvalue",
+        "distance": kind == "eigenvalue",
+    }
+    return ~present.get(column, kind != "")
+
+
+def _accuracy(table: pd.DataFrame, column: str) -> Mask:
+    if column in _TRAINED:
+        return table["net"].str.endswith("-limit")
+    return table["net"] == ""
+
+
+def _flow(table: pd.DataFrame, column: str) -> Mask:
+    lost = table["status"] != "ok"
+    runs = table.groupby(["width", "trial"])
+    last = runs["step"].transform("max")
+    if column in _NOW_AND_THEN:
+        # The first steps and the last have everything, unless the solve of the test samples
+        # failed, which the next row then says.
+        return lost | ~table["step"].isin([0, 1]) & (table["step"] < last) | lost.shift(-1) & lost
+    if column == "contraction":
+        # In one sweep, as a warm start may take, nothing is seen; the adjoint has its own.
+        return lost | (table["step"] > 0) | (table["sweeps"] <= 2)
+    if column in ("bound", "rademacher"):
+        smallest = runs["lambda_min"].transform("first") / runs["lambda_max"].transform("first")
+        return ~(smallest > 1e-14)
+    if column in _OF_RUNS:
+        # Nothing is fitted to one width, to lost runs or to no time.
+        few = table["width"].nunique() < 2
+        return runs["status"].transform(lambda s: (s != "ok").any()) | (few or bool(lost.any()))
+    return lost
+
+
+_EMPTY = {"match": _match, "accuracy": _accuracy, "flow": _flow}
+
+
+def unexplained(study: str, table: pd.DataFrame) -> Iterator[str]:
+    """Yield the columns with infinities, and with empty cells that no row accounts for."""
+    for column in table.select_dtypes("number"):
+        values = table[column]
+        if np.isinf(values.to_numpy(dtype=float)).any():
+            yield f"{study}: the column {column} has infinities"
+        empty = values.isna()
+        if study in _EMPTY:
+            empty &= ~_EMPTY[study](table, column)
+        if empty.any():
+            row = table[empty].iloc[0].to_dict()
+            yield f"{study}: the column {column} is empty, and nothing says why: {row}"
