@@ -166,7 +166,8 @@ def check_existence(
         raise InputError(f"`act` is {act.name!r}, a constant; a network needs one that varies.")
     sigma_a2 = number(sigma_a2, "sigma_a2", float, NOT_NEGATIVE)
     bound = act.lipschitz**-2 if act.lipschitz > SMALLEST else math.inf
-    if sigma_a2 > 0 and sigma_a2 >= bound:
+    # Next to the bound the equilibrium is lost in rounding.
+    if sigma_a2 > 0 and sigma_a2 >= bound * (1 - 1e-6):
         reason = (
             "the activation has no finite Lipschitz constant, so an equilibrium need not exist; "
             "use it in an explicit network"
@@ -211,7 +212,7 @@ def centring(act: Activation, sigma_a2: float, sigma_b2: float | None, tau0: flo
     if sigma_a2 > 0 and excess(low) < 0:
         high = low / (1 - sigma_a2 * act.lipschitz**2)
         # Linear activations attain the bound, so the bracket is a little wider.
-        tau2 = brentq(excess, low, high * (1 + 1e-9), xtol=1e-15 * low, rtol=1e-15, maxiter=200)
+        tau2 = brentq(excess, low, high * (1 + 1e-6), xtol=1e-15 * low, rtol=1e-15, maxiter=200)
     tau = math.sqrt(tau2)
     return Centring(tau, moments(base, tau).mean)
 

@@ -9,7 +9,7 @@ import pytest
 import deqcli
 from deqcli.activations import Activation, activation
 from deqcli.cli import run
-from deqcli.errors import ActivationError, ConvergenceError, DataError, InputError
+from deqcli.errors import ActivationError, ConvergenceError, DataError, ExistenceError, InputError
 from deqcli.finite.equilibrium import Elementwise
 
 
@@ -52,6 +52,11 @@ def test_counts_have_limits(words, capsys, tmp_path, monkeypatch):
     assert said.startswith("error: ")
     assert said.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_next_to_the_bound_is_beyond_it():
+    with pytest.raises(ExistenceError, match="too large for 'identity'"):
+        deqcli.match("identity", 0.9999999999999999, tau0=1e6, kernel="ntk")
 
 
 def test_no_hidden_weights_are_legal(tmp_path, monkeypatch):

@@ -72,7 +72,7 @@ def text(rng: Random, option: Option) -> str:
         return str(pick(rng, ("gmm", "sphere", "mnist", "no.csv", "x.npz", "data.csv", "bad.npz")))
     if option.name == "covariance":
         return str(pick(rng, ("identity", "toeplitz:0.5", "toeplitz:1", "toeplitz:nan", "x:1")))
-    if option.kind is int and roll < 0.3 and option.name not in ("n", "p"):
+    if option.kind is int and roll < 0.3:
         return str(HUGE)
     entry = pick(rng, {int: INTEGERS, float: FLOATS}.get(option.kind, TEXTS[:-1]))
     return str(entry)
