@@ -191,6 +191,7 @@ def distances_of(n, **setting):
     return np.mean(distances, axis=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", [{"classes": 1}, {"classes": 3}, {"ratio": 2.0}])
 def test_one_class_three_classes_more_features(setting):
     small, large = distances_of(100, **setting), distances_of(800, **setting)

@@ -50,6 +50,7 @@ def test_icml_theorem_1_has_alpha4_squared():
     assert printed[-1] > 5 * right[-1]
 
 
+@pytest.mark.slow
 def test_iclr_theorem_1_has_no_tau0_fourth_term():
     sizes = (500, 1000, 2000)
 
@@ -73,6 +74,7 @@ def test_iclr_theorem_1_has_no_tau0_fourth_term():
     assert right[-1] < 0.6 * extra[-1]
 
 
+@pytest.mark.slow
 def test_iclr_theorem_2_has_no_tau0_fourth_term_either():
     sizes = (500, 1000, 2000)
 

@@ -400,6 +400,7 @@ def test_an_overshoot_of_an_earlier_step_is_not_why_the_integrator_failed(monkey
     assert run.rows[-1].time >= run.rows[-2].time
 
 
+@pytest.mark.slow
 def test_the_equation_needs_as_much_memory_for_many_steps_and_runs_as_for_one():
     width = 300
     network = draw(6, width, np.random.default_rng(0))

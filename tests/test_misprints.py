@@ -93,6 +93,7 @@ def test_simulated_networks_prefer_theta(monkeypatch):
     assert errors["right"] < 0.5 * errors["printed"]
 
 
+@pytest.mark.slow
 def test_two_quadratic_layers_miss_every_deq():
     residuals = evidence("iclr-corollary-1")["residuals"]
     for by_act in residuals.values():

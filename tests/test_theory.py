@@ -127,6 +127,7 @@ def test_gauss_hermite_misses_kinks():
     assert (round(blind, 4), round(right, 4)) == (0.5199, 0.5161)
 
 
+@pytest.mark.slow
 def test_icml_tangent_kernel_is_that_of_a_network_with_frozen_input_weights():
     """Simulated networks, the gradient in B left out (§2, §7); and its scalars with n."""
     rng = np.random.default_rng(0)
@@ -179,6 +180,7 @@ def test_scalars_of_icml_tangent_kernel():
     assert printed_errors[-1] > 0.8 * printed_errors[0] > 10 * right_errors[0]
 
 
+@pytest.mark.slow
 def test_one_layer_comes_near_a_relu_deq_but_no_nearer_with_n():
     """One Leaky-ReLU layer with c1 and d of the DEQ (§6): 0.2 % of the norm of G."""
     rows = []

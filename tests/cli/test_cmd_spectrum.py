@@ -51,6 +51,7 @@ def test_distance_and_eigenvalues_from_saved_kernels(deqcli):
         np.testing.assert_allclose(rows["eigenvalue"], eigenvalues, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_killed_run_continues_to_the_same_bytes(process, tmp_path):
     arguments = ("spectrum", "--n", "200", "--p", "250", "--realizations", "160", "--width", "300")
     broken, whole = tmp_path / "broken", tmp_path / "whole"
