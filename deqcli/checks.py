@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from deqcli.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 N = TypeVar("N", int, float)
 
@@ -82,6 +86,22 @@ def _to_int(value: Any) -> int:
     if abs(count) >= 2**63:
         raise OverflowError
     return count
+
+
+def one_of(value: Any, name: str, known: Collection[str]) -> str:
+    """Return a text that is one of those known, or say which they are."""
+    if isinstance(value, str) and value in known:
+        return value
+    raise InputError(f"`{name}` is {shown(value)}; take one of {', '.join(known)}.")
+
+
+def generator(rng: Any) -> np.random.Generator:
+    """Return a random generator of numpy, or say that it is none."""
+    from numpy.random import Generator  # here, for the sake of a light ``--help``
+
+    if not isinstance(rng, Generator):
+        raise InputError(f"`rng` is {shown(rng)}; give a numpy.random.Generator.")
+    return rng
 
 
 def shown(value: Any) -> str:

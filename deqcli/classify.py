@@ -6,9 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from deqcli import checks
 from deqcli.errors import ConvergenceError, InputError
-from deqcli.kernels.matrix import check_samples
 
 Array = NDArray[np.float64]
 
@@ -52,15 +50,14 @@ def classify(
     >>> classify(X @ X.T, y, X[:2] @ X.T, y[:2])
     (1.0, 1.0)
     """
-    kernel, test_kernel = check_samples(kernel, "kernel"), check_samples(test_kernel, "test_kernel")
-    labels, test_labels = _indices(labels, "labels"), _indices(test_labels, "test_labels")
     n = len(kernel)
     if kernel.shape != (n, n) or len(labels) != n or test_kernel.shape != (len(test_labels), n):
         raise InputError(
             f"`kernel` of shape {kernel.shape} and `test_kernel` of {test_kernel.shape} do not fit "
             f"{len(labels)} training and {len(test_labels)} test labels; give (n, n) and (q, n)."
         )
-    ridge = checks.number(ridge, "ridge", float, checks.NOT_NEGATIVE)
+    if not (np.isfinite(ridge) and ridge >= 0):
+        raise InputError(f"`ridge` is {ridge:g}; give a number of at least 0.")
     classes = int(labels.max()) + 1
     targets = np.eye(classes)[labels] - 1 / classes
     shift = ridge * float(np.mean(np.diagonal(kernel)))
@@ -76,16 +73,6 @@ def classify(
     # K alpha = J - shift alpha: the matrix itself is gone.
     fitted = targets - shift * weights
     return _accuracy(fitted, labels), _accuracy(test_kernel @ weights, test_labels)
-
-
-def _indices(labels: object, name: str) -> NDArray[np.int64]:
-    try:
-        array = np.asarray(labels)
-    except ValueError:
-        array = np.empty(0)
-    if array.ndim != 1 or array.dtype.kind not in "iu" or not array.size or array.min() < 0:
-        raise InputError(f"`{name}` is {checks.shown(labels)}; give class indices from 0 on.")
-    return array.astype(np.int64)
 
 
 def _accuracy(outputs: Array, labels: NDArray[np.int64]) -> float:

@@ -200,7 +200,8 @@ class MonteCarloSettings(Settings):
         # Bias and value of a fixed point; those of the adjoint; Anderson's former iterates.
         states = 10 if self.solver == Solver.ANDERSON else 4 if adjoint else 2
         # Single precision for the network and one kernel. Double for the kernels that lead to the
-        # one asked for, the inputs', the sum, and the sum of the point before.
+        # one asked for (each is made from those before it in the list), the inputs', the sum, and
+        # the sum of the point before.
         kernels = 4 + list(Kernel).index(kernel)
         return 4 * (m * (m + p + states * n) + n * p + n * n) + 8 * kernels * n * n
 

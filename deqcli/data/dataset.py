@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deqcli.checks import shown
+from deqcli.checks import one_of, shown
 from deqcli.errors import DataError, InputError
 
 SCHEMES = ("centred", "unit", "raw")
@@ -123,9 +123,7 @@ def fit_transform(X: NDArray[Any], name: str) -> tuple[Scaling, NDArray[np.float
     >>> Z.mean(axis=0).tolist(), float(np.mean(np.sum(Z**2, axis=1)).round(12))
     ([0.0, 0.0], 1.0)
     """
-    if not isinstance(name, str) or name not in SCHEMES:
-        raise InputError(f"`preprocess` is {shown(name)}; take one of {', '.join(SCHEMES)}.")
-    scaling = Scaling(name, X.mean(axis=0, dtype=np.float64), 1.0)
+    scaling = Scaling(one_of(name, "preprocess", SCHEMES), X.mean(axis=0, dtype=np.float64), 1.0)
     Z = scaling(X)
     if name == "centred":
         scale = float(np.sqrt(np.vdot(Z, Z) / len(Z)))
@@ -190,8 +188,7 @@ def order(
     >>> [rows.tolist() for rows in order(np.array([1, 0, 1, 1]), [1, 0], "first", None)]
     [[0, 2, 3], [1]]
     """
-    if not isinstance(select, str) or select not in SELECTIONS:
-        raise InputError(f"`select` is {shown(select)}; take one of {', '.join(SELECTIONS)}.")
+    one_of(select, "select", SELECTIONS)
     rows = [np.flatnonzero(y == label) for label in classes]
     if select == "first" or rng is None:
         return rows

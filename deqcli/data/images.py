@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deqcli.checks import Range, number, shown
+from deqcli.checks import Range, generator, number, one_of, shown
 from deqcli.data import files, folder, registry
 from deqcli.data.dataset import SELECTIONS, Dataset, balanced, fit_transform, order, pick_classes
 from deqcli.data.folder import Content
@@ -90,10 +90,9 @@ def load(
     for parameter, path in paths.items():
         if not isinstance(path, str | os.PathLike):
             raise InputError(f"`{parameter}` is {shown(path)}; give a text or a path.")
-    if not isinstance(select, str):
-        raise InputError(f"`select` is {shown(select)}; take one of {', '.join(SELECTIONS)}.")
-    if rng is not None and not isinstance(rng, np.random.Generator):
-        raise InputError(f"`rng` is {shown(rng)}; give a numpy Generator.")
+    one_of(select, "select", SELECTIONS)
+    if rng is not None:
+        generator(rng)
     n = None if n is None else number(n, "n", int, Range(least=0))
     n_test = None if n_test is None else number(n_test, "n_test", int, Range(least=0))
     if select == "random" and rng is None and (n is not None or n_test):

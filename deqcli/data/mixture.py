@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky
 from scipy.linalg import toeplitz as toeplitz_matrix
 
-from deqcli.checks import LARGEST, NOT_NEGATIVE, POSITIVE, Range, number, one_line, shown
+from deqcli.checks import LARGEST, NOT_NEGATIVE, POSITIVE, Range, generator, number, one_line, shown
 from deqcli.data.dataset import Dataset
 from deqcli.errors import DataError, InputError
 from deqcli.statistics import MixtureStatistics, from_covariances
@@ -137,7 +137,7 @@ class GaussianMixture:
         self, n: int, rng: np.random.Generator, counts: NDArray[np.int64] | None = None
     ) -> Dataset:
         """Draw n samples, class after class, balanced unless ``counts`` says otherwise."""
-        n, rng = number(n, "n", int, POSITIVE), _generator(rng)
+        n, rng = number(n, "n", int, POSITIVE), generator(rng)
         if counts is None:
             classes = np.arange(len(self.means))
             counts = n // classes.size + (classes < n % classes.size)  # the larger ones first
@@ -189,12 +189,6 @@ class GaussianMixture:
         return sizes.astype(np.int64)
 
 
-def _generator(rng: object) -> np.random.Generator:
-    if not isinstance(rng, np.random.Generator):
-        raise InputError(f"`rng` is {shown(rng)}; give a numpy.random.Generator.")
-    return rng
-
-
 def _floats(values: ArrayLike) -> Array:
     """Return a copy in float64; text, complex numbers and objects raise."""
     return np.asarray(values).astype(np.float64, casting="same_kind")
@@ -237,6 +231,6 @@ def sphere(n: int, dimension: int, rng: np.random.Generator) -> Dataset:
         number(value, name, int, Range(least=2))
         for value, name in ((n, "n"), (dimension, "dimension"))
     )
-    points = _generator(rng).standard_normal((n, dimension))
+    points = generator(rng).standard_normal((n, dimension))
     points /= np.linalg.norm(points, axis=1, keepdims=True)
     return Dataset(points, np.zeros(n, dtype=np.int64), "sphere", ("all",))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import deqcli
-import deqcli.classify
 from deqcli.activations import Activation
 
 from .hostile import (
@@ -203,25 +201,6 @@ def activation_methods(rng: Random) -> Any:
 
 def kernel_name(rng: Random) -> Any:
     return deqcli.Kernel.of, {"name": hostile(rng, pick(rng, KERNELS)), "parameter": "kernel"}, None
-
-
-def classify(rng: Random) -> Any:
-    n, q = (int(size) for size in rng.integers(2, 7, 2))
-    X, X_test = rng.standard_normal((n, 9)), rng.standard_normal((q, 9))
-    good = rng.random() < 0.5
-    arguments = {
-        # Overwritten, as it says, and therefore made anew at the call.
-        "kernel": (X @ X.T).tolist() if good else matrix(rng, n, n),
-        "labels": labels(rng, n),
-        "test_kernel": X_test @ X.T if good else matrix(rng, q, n),
-        "test_labels": labels(rng, q),
-        "ridge": hostile(rng, 1e-3),
-    }
-    return _classified, arguments, None
-
-
-def _classified(kernel: Any, **arguments: Any) -> Any:
-    return deqcli.classify.classify(copy.deepcopy(kernel), **arguments)
 
 
 def accumulate(rng: Random) -> Any:

@@ -30,7 +30,6 @@ CALLS = {
     "Activation.from_function": calls.own_activation,
     "Activation.centred": calls.activation_methods,
     "Kernel": calls.kernel_name,
-    "classify.classify": calls.classify,
     "accumulate": calls.accumulate,
     "run": calls.run,
     "estimate_statistics": data_calls.estimate_statistics,
