@@ -143,6 +143,7 @@ def writes(x):
         (np.tanh, {"kinks": ("a",)}, "`kinks` is 'a'"),
         (np.tanh, {"lipschitz": "abc"}, "`lipschitz` is 'abc'"),
         (np.tanh, {"lipschitz": -1.0}, "`lipschitz` is -1"),
+        (np.tanh, {"lipschitz": np.array([])}, "`lipschitz` is array"),
         (np.tanh, {"lipschitz": 0.9}, "slope reaches 1"),
         (np.tanh, {"derivative": 3}, "give a function"),
     ],
