@@ -314,7 +314,19 @@ class MatchStudy(Study[MatchSettings, Prepared]):
             twin = judge(twin, measure(twin, prepared.model.X))
         if not twin.feasible:
             return {}
-        return {f"-{settings.export}.py": export(twin, settings.export)}
+        return {f"-{settings.export}.py": export(twin, settings.export, **self._scaling(settings))}
+
+    def _scaling(self, settings: MatchSettings) -> dict[str, Any]:
+        """Return the mean and scale that samples of a data set were brought to."""
+        from deqcli.data.dataset import fit_transform
+
+        if settings.tau0 is not None or settings.drawn or settings.preprocess != "centred":
+            return {}
+        raw = replace(settings, preprocess="raw").law()
+        scaling, _ = fit_transform(
+            raw.load(self.data_streams(settings), settings.n).data.X, settings.preprocess
+        )
+        return {"mean": scaling.mean, "scale": scaling.scale}
 
 
 def _finding(run: Finished, key: str) -> Measured:
