@@ -12,16 +12,16 @@ from deqcli.vocabulary import Kernel
 
 
 @dataclass(frozen=True)
-class DiagonalSlope:
-    r"""The slope of the kernel's diagonal in :math:`\|x_i\|^2` (theory.md §6).
+class Slope:
+    r"""A slope in :math:`\|x_i\|^2`: of the diagonal, or of the linear coefficient (theory.md §6).
 
     Attributes
     ----------
     target, achieved : float
-        Of the DEQ and of its twin.
+        Of the DEQ and of its twin; of the linear coefficient relative to it.
     mismatch : float
-        ``achieved - target`` in units of d / tau0^2: the relative error of the diagonal for a
-        sample whose squared norm is off by all of tau0^2 (a fraction in practice).
+        ``achieved - target`` as the relative error for a sample whose squared norm is off by all of
+        tau0^2 (a fraction in practice).
     """
 
     target: float
@@ -59,7 +59,7 @@ class Match:
     target, achieved, residuals : dict of str to float
         The four scalars by name; residuals are signed and relative. A network that was fitted to
         data is not centred, and has no such scalars: the last two are empty.
-    diagonal_slope : DiagonalSlope, optional
+    diagonal_slope, linear_slope : Slope, optional
         None on the sphere, where norms do not move, and on data.
     reason : str
         One sentence.
@@ -97,7 +97,8 @@ class Match:
     achieved: dict[str, float]
     residuals: dict[str, float]
     reason: str
-    diagonal_slope: DiagonalSlope | None = None
+    diagonal_slope: Slope | None = None
+    linear_slope: Slope | None = None
     suggestion: str = ""
     alternatives: tuple[Attempt, ...] = ()
     tau0: float = 1.0

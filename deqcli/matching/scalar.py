@@ -12,13 +12,15 @@ from deqcli.checks import shown
 from deqcli.errors import InputError
 from deqcli.matching.layers import NUMBERS
 from deqcli.matching.reasons import failure, success
-from deqcli.matching.result import Attempt, DiagonalSlope, Match
+from deqcli.matching.result import Attempt, Match, Slope
 from deqcli.matching.solve import solve
 from deqcli.matching.targets import SIZES, TITLES, TOLERANCE, Target, network, network_target
 from deqcli.scalars import ImplicitScalars, explicit_scalars
 
 #: What ``auto`` tries, in this order: shallow first, the papers' families first.
 _ORDER = (("htanh", 1), ("lrelu", 1), ("cubic", 1), ("lrelu", 2), ("cubic", 2))
+# A mismatch of the linear coefficient's slope that is none.
+_STRAIGHT = 1e-6
 
 
 def match_target(
@@ -39,16 +41,23 @@ def match_target(
     chosen = plan(family, layers, _ORDER, SIZES)
     tried: list[Match] = []
     for name, depth in chosen:
-        tried.append(attempt(target, name, depth))
-        if tried[-1].feasible:
+        if any(m.feasible and (depth > m.layers or _bends(m) < _STRAIGHT) for m in tried):
             break
-    best = min(tried, key=lambda m: (not m.feasible, m.worst))
+        tried.append(attempt(target, name, depth))
+    # Of exact networks the one that also follows the norm; of others the nearest.
+    best = min(tried, key=lambda m: (not m.feasible, _bends(m) if m.feasible else m.worst))
     reason, suggestion = best.reason, ""
     if not best.feasible:
         suggestion = _suggestion(target, set(chosen))
         reason = f"{reason[:-1]}; {suggestion}."
     history = tuple(a for m in tried for a in m.alternatives)
     return replace(best, reason=reason, suggestion=suggestion, alternatives=history, deq=deq)
+
+
+def _bends(twin: Match) -> float:
+    """Return how far the linear coefficient is from following the norm as the DEQ's does."""
+    assert twin.linear_slope is not None
+    return round(abs(twin.linear_slope.mismatch), 9)
 
 
 def plain_network(act: Activation | str, layers: int, tau0: float = 1.0) -> tuple[Activation, ...]:
@@ -120,7 +129,8 @@ def attempt(target: Target, family: str, layers: int) -> Match:
         target=target.named(target.values),
         achieved=target.named(twin.values),
         residuals=target.named(residuals),
-        diagonal_slope=DiagonalSlope(target.slope, twin.slope, mismatch),
+        diagonal_slope=Slope(target.slope, twin.slope, mismatch),
+        linear_slope=Slope(target.bend, twin.bend, (twin.bend - target.bend) * target.tau0**2),
         reason=reason,
         suggestion="",
         alternatives=(Attempt(family, layers, feasible, worst, reason),),

@@ -83,9 +83,9 @@ def match(
     False
     >>> import numpy as np
     >>> X = np.random.default_rng(0).standard_normal((60, 9)) * np.linspace(0.1, 0.6, 9)
-    >>> twin = match("tanh", 0.1, kernel="ntk", X=X)
-    >>> twin.within, twin.distance < 0.02 < twin.plain_distance, twin.family
-    (True, True, 'htanh')
+    >>> twin = match("relu", 0.2, kernel="ntk", X=X)
+    >>> twin.within, twin.distance < 0.02 < twin.plain_distance, twin.family, twin.layers
+    (True, True, 'lrelu', 1)
     """
     if X is None:
         target, deq = deq_target(act, sigma_a2, sigma_b2, 1.0 if tau0 is None else tau0, kernel)

@@ -17,7 +17,6 @@ from deqcli.vocabulary import Kernel, Net
 
 if TYPE_CHECKING:
     import numpy as np
-    import pandas as pd
     from numpy.typing import NDArray
 
     from deqcli.activations import Activation
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from deqcli.models import Model
     from deqcli.study import Arrays, Load
 
-# The range on which activations are drawn, in units of tau0.
-_REACH, _SAMPLES = 3.5, 141
 # What a fit takes: series of some thousand pairs for every number, in complex numbers.
 _FIT = 60_000_000
 #: The relative distances that a verdict is about.
@@ -182,7 +179,8 @@ class MatchStudy(Study[MatchSettings, Prepared]):
                 return Prepared(settings, model, twin, twin.plain, model.X[twin.design.others])
             twin = match(*deq, tau0, layers=layers, **wanted)
         plain = plain_network(settings.act, len(twin.acts), tau0)
-        return Prepared(settings, model, replace(twin, limit=settings.within), plain, model.X)
+        twin = replace(twin, limit=settings.within, plain=plain)
+        return Prepared(settings, model, twin, plain, model.X)
 
     def points(self, settings: MatchSettings) -> dict[str, tuple[Any, ...]]:
         """Return one point a network; without data there is no kernel to compute."""
@@ -222,6 +220,7 @@ class MatchStudy(Study[MatchSettings, Prepared]):
 
         from deqcli.activations import activation
         from deqcli.matching import Distances, judge
+        from deqcli.matching.tables import activation_rows, eigenvalue_rows, scalar_rows
 
         settings, model, twin = prepared.settings, prepared.model, prepared.twin
         distances: dict[str, float] = {}
@@ -231,9 +230,9 @@ class MatchStudy(Study[MatchSettings, Prepared]):
             ours, frobenius, control = (distances[key] for key in _RELATIVE)
             rows = spectra[Net.DEQ].size
             twin = judge(twin, Distances(ours, frobenius, control, rows))
-        frames = [_activation_rows(settings, twin), _scalar_rows(twin)]
+        frames = [activation_rows(settings.act, twin), scalar_rows(twin)]
         if distances:
-            frames += _eigenvalue_rows(twin, spectra, distances)
+            frames += eigenvalue_rows(twin, spectra, distances)
         findings: dict[str, Any] = {
             "verdict": twin.reason,
             "feasible": twin.feasible,
@@ -259,11 +258,12 @@ class MatchStudy(Study[MatchSettings, Prepared]):
                 f"  {name}: DEQ {record['target'][name]:.10g}, twin {achieved:.10g} "
                 f"(relative residual {record['residuals'][name]:.1e})"
             )
-        if slope := record.get("diagonal_slope"):
-            yield (
-                f"  diagonal slope: DEQ {slope['target']:.6g}, twin {slope['achieved']:.6g} "
-                f"(mismatch {slope['mismatch']:.1e})"
-            )
+        for what in ("diagonal", "linear"):
+            if slope := record.get(f"{what}_slope"):
+                yield (
+                    f"  {what} slope: DEQ {slope['target']:.6g}, twin {slope['achieved']:.6g} "
+                    f"(mismatch {slope['mismatch']:.1e})"
+                )
         for net in (Net.MATCHED, Net.PLAIN):
             if f"{net}_distance" in findings:
                 yield (
@@ -353,77 +353,6 @@ def _compare(load: Load) -> tuple[dict[Net, NDArray[np.float64]], dict[str, floa
             f"{net}_frobenius": gap / float(np.linalg.norm(deq["kernel"])),
         }
     return spectra, distances
-
-
-def _eigenvalue_rows(
-    twin: Match,
-    spectra: Mapping[Net, NDArray[np.float64]],
-    distances: Mapping[str, float],
-) -> list[pd.DataFrame]:
-    import numpy as np
-    import pandas as pd
-
-    from deqcli.equivalents import count_isolated
-
-    isolated = count_isolated(spectra[Net.DEQ][::-1])
-    index = np.arange(spectra[Net.DEQ].size)
-    return [
-        pd.DataFrame(
-            {
-                "kind": "eigenvalue",
-                "source": net.value,
-                "name": (twin.kernel if net == Net.DEQ else twin.twin_kernel).value,
-                "index": index,
-                "value": spectrum[::-1],
-                "isolated": index < isolated,
-                "distance": distances.get(f"{net}_distance", 0.0),
-            }
-        )
-        for net, spectrum in spectra.items()
-    ]
-
-
-def _activation_rows(settings: MatchSettings, twin: Match) -> pd.DataFrame:
-    import numpy as np
-    import pandas as pd
-
-    from deqcli.activations import activation
-
-    x = twin.tau0 * np.linspace(-_REACH, _REACH, _SAMPLES)
-    deq = activation(settings.act)
-    if twin.deq is not None:
-        deq = deq.shifted(twin.deq.shift)
-    curves = [("deq", "phi", deq)]
-    curves += [("matched", f"sigma_{k + 1}", act) for k, act in enumerate(twin.acts)]
-    return pd.concat(
-        [
-            pd.DataFrame(
-                {"kind": "activation", "source": source, "name": f"{name}: {act.name}", "index": k,
-                 "x": x, "value": np.asarray(act(x), dtype=float)}
-            )
-            for k, (source, name, act) in enumerate(curves)
-        ],
-        ignore_index=True,
-    )  # fmt: skip
-
-
-def _scalar_rows(twin: Match) -> pd.DataFrame:
-    import pandas as pd
-
-    rows: list[dict[str, Any]] = []
-    for name, value in twin.target.items():
-        rows.append({"kind": "scalar", "source": "deq", "name": name, "value": value})
-        if name in twin.achieved:
-            rows.append(
-                {"kind": "scalar", "source": "matched", "name": name, "value": twin.achieved[name],
-                 "residual": twin.residuals[name]}
-            )  # fmt: skip
-    if slope := twin.diagonal_slope:
-        rows += [
-            {"kind": "scalar", "source": source, "name": "diagonal_slope", "value": value}
-            for source, value in (("deq", slope.target), ("matched", slope.achieved))
-        ]
-    return pd.DataFrame(rows)
 
 
 STUDY = MatchStudy()
