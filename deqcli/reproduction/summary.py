@@ -10,7 +10,17 @@ from pathlib import Path
 import pandas as pd
 
 from deqcli.errors import DeqcliError, InputError
-from deqcli.quantities import FAILED, RULE, Finished, Measured, Printed, Quantity, verdict
+from deqcli.quantities import (
+    FAILED,
+    RULE,
+    UNDECIDED,
+    Finished,
+    Measured,
+    Printed,
+    Quantity,
+    undecided_note,
+    verdict,
+)
 from deqcli.reproduction import reading
 from deqcli.reproduction.presets import Preset, names
 from deqcli.reproduction.running import Outcome, is_one_draw, spreads
@@ -61,15 +71,17 @@ def rows(outcome: Outcome, old: pd.DataFrame, jobs: int | None = None) -> pd.Dat
             note = _joined(why, quantity.note, outcome.reason)
             lines.append({**row, "verdict": FAILED, "note": note})
             continue
-        measured = Measured(measured.value, seeds.get(quantity.name, measured.spread))
+        measured = replace(measured, spread=seeds.get(quantity.name, measured.spread))
+        decision = verdict(quantity, measured, preset.cut)
+        needed = undecided_note(quantity.paper, measured) if decision == UNDECIDED else ""
         no_spread = "" if quantity.name in seeds else lost
         lines.append(
             {
                 **row,
                 "ours": measured.value,
                 "spread": measured.spread,
-                "verdict": verdict(quantity, measured, preset.cut),
-                "note": _joined(quantity.note, remark, no_spread, outcome.reason),
+                "verdict": decision,
+                "note": _joined(needed, quantity.note, remark, no_spread, outcome.reason),
             }
         )
     return _frame(lines)
