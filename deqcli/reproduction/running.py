@@ -106,7 +106,7 @@ def is_one_draw(preset: Preset) -> bool:
     return preset.study.reseeded(preset.settings, 0) is not None
 
 
-def spreads(outcome: Outcome, wanted: Collection[Quantity], jobs: int | None) -> dict[str, float]:
+def intervals(outcome: Outcome, wanted: Collection[Quantity], jobs: int | None) -> dict[str, float]:
     """Return within what a second draw lies of the first, by the names of the quantities wanted.
 
     Raises
@@ -122,12 +122,12 @@ def spreads(outcome: Outcome, wanted: Collection[Quantity], jobs: int | None) ->
     for seed in _OTHER_SEEDS:
         settings = preset.study.reseeded(preset.settings, seed)
         runs.append(run(preset.study.name, settings, jobs=jobs))
-    intervals = {}
+    halves = {}
     for quantity in wanted:
         measure = quantity.over_seeds or quantity.measure
         # One number that cannot be read must not cost the others.
         try:
-            intervals[quantity.name] = draw_interval([measure(each).value for each in runs])
+            halves[quantity.name] = draw_interval([measure(each).value for each in runs])
         except Exception:
             logger.debug("%s, %s: no interval", preset.name, quantity.name, exc_info=True)
-    return intervals
+    return halves
