@@ -23,7 +23,8 @@ RULE = (
     "where a run is one draw (five seeds). It is also the smallest difference that the run could "
     "have seen. A printed number agrees if ours is within that plus half a unit of its last digit. "
     "A claim agrees if the interval keeps its bound, differs if it breaks it, and is undecided "
-    "where it reaches across, or where one trial has none; the note says how many trials would "
+    "where it reaches across, where one trial has none, and where sampling alone makes half of a "
+    "distance between averages; the note says how many trials would "
     "decide if the mean and the scatter stayed as they are. A rate of −1/2 is kept by a fitted "
     "slope of at most −0.45. What depends on the size is not compared with a smaller run. There "
     "is no ± where nothing is random."
@@ -45,16 +46,24 @@ class Measured:
         Half of its 95 % interval; None where nothing is random, or one trial cannot tell.
     count : int or None
         How many trials it is the mean of; None where it is none.
+    noise : float or None
+        What sampling alone would make of a distance between averages.
     """
 
     value: float
     spread: float | None = None
     count: int | None = None
+    noise: float | None = None
 
     @property
     def untold(self) -> bool:
-        """Whether it is one trial of something random, about which nothing can be decided."""
-        return self.count == 1 and self.spread is None
+        """Whether it decides nothing: one trial of something random, or mostly noise."""
+        return (self.count == 1 and self.spread is None) or self.noisy
+
+    @property
+    def noisy(self) -> bool:
+        """Whether sampling alone makes half of a distance, or more."""
+        return self.noise is not None and self.noise >= 0.5 * self.value
 
 
 @dataclass(frozen=True)
@@ -270,6 +279,8 @@ def undecided_note(paper: Printed | Claim | None, measured: Measured) -> str:
     """
     if paper is None or paper.judge(measured) != UNDECIDED:
         return ""
+    if measured.noisy:
+        return "Sampling noise alone makes half of it or more."
     if measured.untold:
         return "One trial cannot decide."
     needed = trials_to_decide(measured, paper.room(measured))

@@ -17,7 +17,8 @@ import pytest
 from PIL import Image
 
 from deqcli.errors import InputError
-from deqcli.misprints import CLAIMS, ERRATA, SETUP
+from deqcli.false_claims import CLAIMS
+from deqcli.misprints import ERRATA, SETUP
 from deqcli.report.page import _KINDS, build, collect
 from deqcli.reproduction import presets, summary
 

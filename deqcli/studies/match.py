@@ -123,7 +123,7 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         "--act relu --family htanh          (not feasible: exit code 3, and why)",
         "--data sphere --act nrelu --sigma-a2 0.2 --kernel preactivation-ck --n 1000 --p 1200",
     )
-    quick = {"n": 1000}
+    quick = {"n": 1000, "realizations": 40}
     tolerances = {
         "value": _SOLVED,
         "name": _SOLVED,
@@ -309,7 +309,8 @@ def _finding(run: Finished, key: str) -> Measured:
 
 
 def _averaged_distance(run: Finished) -> Measured:
-    return Measured(run.findings["averaged"]["distance"])
+    averaged = run.findings["averaged"]
+    return Measured(averaged["distance"], noise=averaged["noise_floor"])
 
 
 def _average_text(run: Finished) -> str:
@@ -336,7 +337,12 @@ def _averaged(settings: MatchSettings, load: Load) -> tuple[dict[str, Any], pd.D
     size = {"realizations": settings.realizations, "width": settings.width}
     findings = compare(deq, twin) | size
     values = pd.Series(findings, dtype=float).dropna()
-    rows = {"kind": "average", "source": Net.MATCHED.value, "name": values.index, "value": values}
+    rows = {
+        "kind": "average",
+        "source": Net.MATCHED.value,
+        "name": values.index,
+        "distance": values,
+    }
     return findings, pd.DataFrame(rows)
 
 

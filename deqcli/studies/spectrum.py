@@ -233,7 +233,8 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
 
 
 def _measured_distance(run: Finished, source: str) -> Measured:
-    return Measured(run.findings["distances"][source]["distance"])
+    found = run.findings["distances"][source]
+    return Measured(found["distance"], noise=found.get("noise_floor"))
 
 
 def _columns(**values: Any) -> Arrays:
