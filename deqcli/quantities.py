@@ -157,6 +157,8 @@ class Quantity:
         Taken from runs of several seeds for the spread, where it is not ``measure`` itself.
     remark : callable, optional
         What is to be said of one run, after the note.
+    seeded : bool
+        Whether runs of several seeds, where they are made, give it an interval.
     """
 
     key: str
@@ -167,6 +169,7 @@ class Quantity:
     needs: tuple[str, ...] = ()
     over_seeds: Callable[[Finished], Measured] | None = None
     remark: Callable[[Finished], str] | None = None
+    seeded: bool = True
 
 
 def verdict(quantity: Quantity, measured: Measured, cut: tuple[str, ...] = ()) -> str:

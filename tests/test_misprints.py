@@ -68,7 +68,7 @@ def test_icml_ntk_scalars_are_those_of_its_kernel():
     """Corrected: G/(1 - G') of a matrix, expanded entry by entry, with no diagonal fluctuation."""
     s = implicit_scalars("relu", 0.2, 0.8, 1.0)
     right, printed = (misprints.icml_ntk(s, form) for form in (False, True))
-    # Two samples of norm tau0: an entry as a function of x'y, whose series has c1 and c3/... in it.
+    # Two samples of norm tau0: an entry as a function of x'y, whose series is c1 t + c3 t².
     t = np.array([-2e-3, 0.0, 2e-3])
     values = []
     for inner in t:
@@ -82,7 +82,7 @@ def test_icml_ntk_scalars_are_those_of_its_kernel():
     curvature = (entry[2] - 2 * entry[1] + entry[0]) / (2e-3) ** 2
     assert curvature / 2 == pytest.approx(right.c3, rel=1e-3)
     assert values[0, 0, 0] == pytest.approx(right.d, rel=1e-9)
-    assert printed.c3 > 2 * right.c3
+    assert printed.c3 > 1.3 * right.c3
     assert printed.d > 1.5 * right.d
 
 

@@ -49,7 +49,7 @@ def rows(outcome: Outcome, old: pd.DataFrame, jobs: int | None = None) -> pd.Dat
     same = old[(old["preset"] == preset.name) & (old["hash"] == base["hash"])]
     seeds = dict(zip(same["quantity"], same["interval"], strict=True)) if one_draw else {}
     seeds = {name: float(value) for name, value in seeds.items() if pd.notna(value)}
-    wanted = [quantity for quantity in quantities if quantity.name not in seeds]
+    wanted = [each for each in quantities if each.seeded and each.name not in seeds]
     lost = "No interval: another seed could not be measured." if one_draw else ""
     try:
         seeds |= intervals(outcome, wanted, jobs)
@@ -74,7 +74,7 @@ def rows(outcome: Outcome, old: pd.DataFrame, jobs: int | None = None) -> pd.Dat
         measured = replace(measured, spread=seeds.get(quantity.name, measured.spread))
         decision = verdict(quantity, measured, preset.cut)
         needed = undecided_note(quantity.paper, measured) if decision == UNDECIDED else ""
-        no_interval = "" if quantity.name in seeds else lost
+        no_interval = lost if quantity.seeded and quantity.name not in seeds else ""
         lines.append(
             {
                 **row,

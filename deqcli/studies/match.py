@@ -275,6 +275,8 @@ class MatchStudy(Study[MatchSettings, Prepared]):
             _averaged_distance,
             needs=("n", "p", "realizations"),
             remark=_average_text,
+            # Another seed is one of exact kernels: networks are not simulated again.
+            seeded=False,
         )
         return (averaged,) * settings.averaged + tuple(
             Quantity(key, name, partial(_finding, key=key), needs=needs)
