@@ -167,6 +167,7 @@ def test_interval_comes_from_other_seeds_only_where_a_run_is_one_draw():
     one_draw = {name for name in presets.names() if running.is_one_draw(presets.load(name))}
     assert one_draw == {
         "hld/figure-1-ck", "hld/figure-1-ntk", "iclr/figure-1-left", "iclr/figure-2-gmm",
+        "iclr/figure-2-gmm-printed",
         "icml/h-tanh", "icml/l-relu",
     }  # fmt: skip
     preset = presets.load("iclr/figure-1-left")
