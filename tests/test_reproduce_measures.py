@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import pytest
 from deqcli import study
 from deqcli.errors import InputError
 from deqcli.misprints import ERRATA
-from deqcli.quantities import RULE, Claim, Measured, Quantity, verdict
+from deqcli.quantities import RULE, Claim, Measured, Printed, Quantity, undecided_note, verdict
 from deqcli.reproduction import presets
 from deqcli.reproduction.summary import quantities_of
 from deqcli.vocabulary import Kernel, Net
@@ -76,11 +76,26 @@ def test_distances_of_a_match():
     assert set(quantities("match")["matched_distance"].needs) == {"n", "p"}
 
 
-def test_distances_of_iclr_figure_2_are_of_the_features_kernel():
-    for name in ("iclr/figure-2-gmm", "iclr/figure-2-mnist"):
-        known = quantities_of(presets.load(name))
-        assert all("‖G − Σ‖" in quantity.name for quantity in known)
-        assert "G* is Λ" in known[0].note
+def test_distances_of_iclr_figure_2_are_averages_of_the_papers_kernel():
+    for name in ("iclr/figure-2-gmm", "iclr/figure-2-gmm-printed", "iclr/figure-2-mnist"):
+        averaged, *others = quantities_of(presets.load(name))
+        assert averaged.name == "‖Λ − Σ‖, both averaged over random networks"
+        assert averaged.paper is not None
+        assert all("‖Λ − Σ‖" in quantity.name and quantity.paper is None for quantity in others)
+
+
+def test_a_distance_that_is_noise_decides_nothing():
+    averaged = quantities("match", averaged=True)["averaged_distance"]
+    found = {"distance": 0.24, "noise_floor": 0.27, "realizations": 400, "width": 1000}
+    measured = averaged.measure(Run(findings={"averaged": found}))
+    quantity = replace(averaged, paper=Printed("0.23"))
+    assert verdict(quantity, measured) == "undecided"
+    assert undecided_note(quantity.paper, measured).startswith("Sampling noise alone")
+    assert "0.24 apart; sampling alone makes that 0.27" in averaged.remark(
+        Run(findings={"averaged": found})
+    )
+    clear = averaged.measure(Run(findings={"averaged": found | {"noise_floor": 0.1}}))
+    assert verdict(quantity, clear) == "differs"
 
 
 def test_slopes_and_their_spread_are_those_of_the_trials():
@@ -185,7 +200,7 @@ def flown(width, trial, times, loss, *, every=1, status="ok"):
     return pd.DataFrame(
         {"width": width, "trial": trial, "time": times, "train_loss": loss(times),
          "test_loss": test, "train_error": 0.0, "test_error": test, "norm": 0.5 + times / 100,
-         "status": status}
+         "status": status, "n": 10, "peak": width**-0.5, "peak_flow": width**-0.1}
     )  # fmt: skip
 
 
@@ -225,6 +240,14 @@ def test_promises_of_gen_are_claims():
         measured = known[key].measure(run)
         assert measured.value == pytest.approx(value)
         assert verdict(known[key], measured) == "agrees"
+    path = Run(run.table, {"slope": -0.5, "slope_flow": -0.1})
+    for key, value, decision in (("path", -0.5, "agrees"), ("path_flow", -0.1, "differs")):
+        measured = known[key].measure(path)
+        assert measured.value == value
+        assert measured.spread == pytest.approx(0.0, abs=1e-9)
+        assert verdict(known[key], measured) == decision
+    with pytest.raises(InputError, match="no two widths"):
+        known["path"].measure(Run(run.table, {"slope": None}))
     norm = known["norm"].measure(run)
     assert norm.value == pytest.approx(0.52)
     assert verdict(known["norm"], norm, ("steps",)).startswith("not compared")
