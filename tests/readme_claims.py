@@ -97,8 +97,8 @@ def papers() -> list[str]:
         f"In ICLR Figure 2 the averages over {two['averaged']['realizations']} networks of width "
         f"{two['averaged']['width']} are {averaged:.2f} apart, and sampling alone makes that "
         f"{floor:.2f}; the exact kernels are {number(exact, 2)} apart, {100 * relative:.1g} % of "
-        "‖Λ‖. So the printed 0.23 is explained by sampling noise, and does not tell how near the "
-        "twin is.",
+        "‖Λ‖. So the printed 0.23 is no more than sampling noise of such networks makes, and does "
+        "not tell how near the twin is.",
         f"With its equations as printed the layer would be {printed:.0f} away, and cannot be what "
         "was run.",
         f"In Figure 1 (left) 0.12 {reached} by narrow networks: it is {low:.3f} at width "
@@ -281,7 +281,21 @@ def errata() -> list[str]:
         "* ICLR (5), HLD (4) and ICML, the sum behind the NTK: published recursions of this form set "
         "the last factor Ġ to 1, which the papers do not say. Read literally it ends "
         f"{100 * claims['sum-for-k']['printed_relative']:.0f} % off the limit that they use.",
+        _contraction(),
     ]
+
+
+def _contraction() -> str:
+    """When GEN's scaling contracts, from drawn matrices."""
+    m = 400
+    A = np.random.default_rng(0).standard_normal((m, m))
+    gaussian, half = (np.linalg.norm(each, 2) / np.sqrt(m) for each in (A, np.abs(A)))
+    return (
+        f"* GEN's γ = γ0/√m with a small γ0 contracts for Gaussian A below γ0 = {1 / gaussian:.1f}, as "
+        f"‖A‖ is {gaussian:.1f}√m; for the half-normal A of its section 5.1, where it is {half:.0f}√m "
+        f"at width {m}, only below {1 / half:.2f}, and ever less as m grows. `deqcli flow` divides by "
+        "‖A(0)‖."
+    )
 
 
 def _trials() -> int:

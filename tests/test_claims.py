@@ -33,7 +33,7 @@ MANUAL = {"Install", "Commands", "In Python", "Which kernel is which", "Citing"}
 NAMES = re.compile(
     r"`[^`]*`|\]\([^)]*\)|!\[[^\]]*\]"
     r"|(Figure|Theorem|Corollary|Lemma|p\.)s? ?\d+( \([a-z, ]+\))?|\(\d\)(-\(\d\))?"
-    r"|[nm]\^[(−-]*1/[24]\)?|0-1 "
+    r"|[nm]\^[(−-]*1/[24]\)?|0-1 |section \d\.\d|[αβγκλστψ]̃?[ab]?[0-9²]"
 )
 COMPARING = re.compile(
     r"\b(near(er)?|closer|farther|faster|slower|better|worse|larger|smaller|(do(es)? not )?holds?"
