@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import ttest_1samp
 
-from deqcli.quantities import mean_interval, trials_to_decide
+from deqcli.quantities import LEVEL, mean_interval, trials_to_decide
 from deqcli.reproduction.summary import number
 from deqcli.studies.error_vs_n import slope
 
@@ -94,6 +94,8 @@ def papers() -> list[str]:
         for stem in ("iclr-figure-1-right", "iclr-figure-1-right-unit")
     )
     return [
+        f"What stands after ± is half of a {100 * LEVEL:.0f} % interval, by Student's t over trials "
+        "or seeds; the smallest difference that a run could have seen.",
         f"In ICLR Figure 2 the averages over {two['averaged']['realizations']} networks of width "
         f"{two['averaged']['width']} are {averaged:.2f} apart, and sampling alone makes that "
         f"{floor:.2f}; the exact kernels are {number(exact, 2)} apart, {100 * relative:.1g} % of "

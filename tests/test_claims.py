@@ -31,7 +31,7 @@ MANUAL = {"Install", "Commands", "In Python", "Which kernel is which", "Citing"}
 
 #: Numbers that name something: a figure, a theorem, an equation, an exponent of a rate.
 NAMES = re.compile(
-    r"`[^`]*`|\]\([^)]*\)|!\[[^\]]*\]"
+    r"!\[[^\]]*\]\([^)]*\)|`[^`]*`|\]\([^)]*\)"
     r"|(Figure|Theorem|Corollary|Lemma|p\.)s? ?\d+( \([a-z, ]+\))?|\(\d\)(-\(\d\))?"
     r"|[nm]\^[(−-]*1/[24]\)?|0-1 |section \d\.\d|[αβγκλστψ]̃?[ab]?[0-9²]"
 )
@@ -89,7 +89,9 @@ def test_what_the_readme_says_is_made_by_rule(heading):
 @pytest.mark.parametrize("heading", readme_claims.SECTIONS, ids=lambda heading: heading or "top")
 def test_what_the_rules_make_is_said(heading):
     said = split(sections()[heading])
-    assert [each for each in map(str, readme_claims.SECTIONS[heading]()) if split(each)[0] not in said] == []
+    assert [
+        each for each in map(str, readme_claims.SECTIONS[heading]()) if split(each)[0] not in said
+    ] == []
 
 
 @pytest.mark.parametrize(
