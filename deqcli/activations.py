@@ -110,7 +110,7 @@ class Activation:
         function = functions.guarded(function, label)
         try:
             kinks = tuple(sorted(checks.number(kink, "kinks", float, _SIZE) for kink in kinks))
-            if lipschitz is not None and lipschitz != math.inf:
+            if lipschitz is not None and not (np.isscalar(lipschitz) and lipschitz == math.inf):
                 lipschitz = checks.number(lipschitz, "lipschitz", float, checks.NOT_NEGATIVE)
         except InputError as error:
             raise ActivationError(f"{label}: {error}") from None
