@@ -122,7 +122,8 @@ class Activation(Displayed):
             kinks = functions.find_kinks(function, label)
         try:
             kinks = tuple(sorted(checks.number(kink, "kinks", float, SIZE) for kink in kinks))
-            if lipschitz is not None and lipschitz != math.inf:
+            infinite = isinstance(lipschitz, float) and lipschitz == math.inf
+            if lipschitz is not None and not infinite:
                 lipschitz = checks.number(lipschitz, "lipschitz", float, checks.NOT_NEGATIVE)
         except InputError as error:
             raise ActivationError(f"{label}: {error}") from None

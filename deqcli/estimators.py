@@ -18,6 +18,7 @@ from deqcli.classify import ridge_weights
 from deqcli.data.dataset import fit_transform
 from deqcli.errors import InputError, MissingExtraError
 from deqcli.kernels.exact import ExactKernels, implicit_kernels
+from deqcli.kernels.matrix import check_samples
 from deqcli.vocabulary import Kernel as KernelName
 
 try:
@@ -65,8 +66,8 @@ class DEQKernel(Kernel):  # type: ignore[misc]
     >>> X = np.array([[1.0, 0.0], [0.9, 0.2], [0.0, 1.0], [-0.1, 0.8]])
     >>> SVC(kernel=DEQKernel("tanh", 0.1)).fit(X, ["a", "a", "b", "b"]).predict([[1.0, 0.1]])
     array(['a'], dtype='<U1')
-    >>> DEQKernel("relu", 0.2) * 2
-    1.41**2 * DEQKernel(act='relu', sigma_a2=0.2, kernel='ntk')
+    >>> DEQKernel("relu", 0.2) + 1
+    DEQKernel(act='relu', sigma_a2=0.2, kernel='ntk') + 1**2
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class DEQKernel(Kernel):  # type: ignore[misc]
 
     def diag(self, X: ArrayLike) -> Array:
         """Return the kernel of each sample with itself, of shape (n,)."""
-        samples = np.asarray(X)
+        samples = check_samples(X)
         # Two rows are the fewest that a symmetric kernel has.
         kernels = self._kernels(np.vstack([samples, samples[:1]]), None, self.sigma_a2)
         return kernels.diagonal(self.kernel)[:-1]
@@ -122,8 +123,9 @@ class DEQKernel(Kernel):  # type: ignore[misc]
         return implicit_kernels(X, self.act, sigma_a2, self.sigma_b2, Y=Y)
 
     def _matrix(self, X: ArrayLike, Y: ArrayLike | None, sigma_a2: float) -> Array:
-        single = Y is None and len(np.asarray(X)) == 1
-        (matrix,) = self._kernels(X, X if single else Y, sigma_a2).compute(self.kernel)
+        samples = check_samples(X)
+        other = samples if Y is None and len(samples) == 1 else Y
+        (matrix,) = self._kernels(samples, other, sigma_a2).compute(self.kernel)
         return matrix
 
     def __repr__(self) -> str:
@@ -169,7 +171,8 @@ class _KernelRidge(BaseEstimator):  # type: ignore[misc]
 class DEQRegressor(RegressorMixin, _KernelRidge):  # type: ignore[misc]
     r"""Regression by a DEQ of infinite width.
 
-    .. math:: \hat f(x) = \bar y + k(x)^\top(K + \rho\,\tfrac{\operatorname{tr}K}{n}I)^{-1}(y - \bar y)
+    .. math:: \hat f(x) = \bar y
+              + k(x)^\top(K + \rho\,\tfrac{\operatorname{tr}K}{n}I)^{-1}(y - \bar y)
 
     Parameters
     ----------
@@ -190,9 +193,10 @@ class DEQRegressor(RegressorMixin, _KernelRidge):  # type: ignore[misc]
 
     Examples
     --------
-    >>> x = np.linspace(-2, 2, 40)[:, None]
-    >>> model = DEQRegressor("relu", sigma_a2=0.2, ridge=1e-4).fit(x, np.abs(x[:, 0]))
-    >>> bool(model.score(x, np.abs(x[:, 0])) > 0.99)
+    >>> X = np.random.default_rng(0).standard_normal((300, 3))
+    >>> y = X[:, 0] + np.abs(X[:, 1])
+    >>> score = DEQRegressor("relu", 0.2).fit(X[:200], y[:200]).score(X[200:], y[200:])
+    >>> bool(score > 0.8)
     True
     """
 
@@ -252,9 +256,11 @@ class DEQClassifier(ClassifierMixin, _KernelRidge):  # type: ignore[misc]
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Return an output for each class, of shape (q, K); for two classes that of the second."""
+        check_is_fitted(self)
         outputs = self._outputs(X)
         return outputs[:, 1] - outputs[:, 0] if len(self.classes_) == 2 else outputs
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of each sample."""
+        check_is_fitted(self)
         return np.asarray(self.classes_[self._outputs(X).argmax(axis=1)])

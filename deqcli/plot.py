@@ -142,9 +142,13 @@ def _eigenvalues(matrix: Any) -> Array:
         return matrix.eigenvalues()[::-1]
     if isinstance(matrix, LinearOperator):
         matrix = matrix @ np.eye(matrix.shape[0])
-    if np.ndim(matrix) == 1:
-        return np.sort(check_samples(np.atleast_2d(np.asarray(matrix)), "spectra").ravel())[::-1]
-    dense = check_samples(matrix, "spectra")
+    try:
+        array = np.asarray(matrix)
+    except ValueError:
+        array = np.empty(0)
+    if array.ndim == 1:
+        return np.sort(check_samples(array[None], "spectra").ravel())[::-1]
+    dense = check_samples(array, "spectra")
     if dense.shape[0] != dense.shape[1] or not np.allclose(dense, dense.T, rtol=1e-6, atol=1e-6):
         raise DataError(
             f"`spectra` has a matrix of shape {dense.shape}; give symmetric ones, or eigenvalues."

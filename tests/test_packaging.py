@@ -69,6 +69,10 @@ def test_source_archive_and_wheel(tmp_path):
     assert built.returncode == 0, built.stdout + built.stderr
     (wheel,) = tmp_path.glob("*.whl")
     assert "deqcli/py.typed" in zipfile.ZipFile(wheel).namelist()
+    if (ROOT / ".git").exists():
+        recorded = zipfile.ZipFile(wheel).read("deqcli/_commit.txt").decode()
+        assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?\n", recorded)
+        assert not (ROOT / "deqcli" / "_commit.txt").exists()
     (archive,) = tmp_path.glob("*.tar.gz")
     assert archive.stat().st_size < 10e6
     with tarfile.open(archive) as unpacked:

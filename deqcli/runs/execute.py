@@ -211,7 +211,7 @@ def run(
         return replace(result, paths=())
 
 
-def _fitting_jobs(study: Study[Any, Any], settings: Settings, scheduler: str | None = None) -> int:
+def fitting_jobs(study: Study[Any, Any], settings: Settings, scheduler: str | None = None) -> int:
     """Return as many processes as cores, points and free memory allow, at least one."""
     points, needed = len(study.points(settings)), study.memory(settings)
     most = max(min(os.cpu_count() or 1, points), 1)
@@ -253,7 +253,7 @@ class _Run:
         points = self.study.points(self.settings)
         jobs = self.jobs
         if jobs is None:
-            jobs = _fitting_jobs(self.study, self.settings, self.scheduler)
+            jobs = fitting_jobs(self.study, self.settings, self.scheduler)
         processes = 1 if self.scheduler else max(min(jobs, len(points)), 1)
         needed = _total(self.study.memory(self.settings), processes)
         result = partial(
