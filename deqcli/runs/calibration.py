@@ -1,16 +1,15 @@
-r"""How long a run will take, from runs of the same study at a fraction of its size.
+r"""How long a run will take: the work that its settings mean, at the speed of two small runs.
 
-All sizes are shrunk by one factor f and all counts (realizations, trials, epochs, steps) to a few.
-With o the seconds of a tiny run, e found from runs at f/2 and f, and v from one with three
-times the count c that is cut most,
+A study counts its work W in multiplications (:meth:`deqcli.study.Study.work`). Two runs of it with
+smaller sizes and counts, of :math:`W_1` and about :math:`W_1/4`, give the speed v without what
+every run costs besides:
 
-.. math:: T = o + f^{-e}\,(F + v N / (c\, \text{jobs})), \qquad F = T(f) - o - v.
+.. math:: v = \frac{W_1 - W_2}{t_1 - t_2}, \qquad T = t_1 + (W/\text{jobs} - W_1)/v.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -19,17 +18,14 @@ from deqcli.errors import DeqcliError
 from deqcli.settings import Settings
 from deqcli.study import Study, of_settings
 
-#: Settings by which work grows faster than in proportion, and their largest value in a trial run.
+#: Settings by which work grows faster than in proportion; below the least of them, nothing is
+#: shrunk: classes need their samples, and dimensions.
 SIZES = ("n", "p", "width", "widths", "train_size", "test_size")
-_SMALL = 400
-#: Below this size nothing is shrunk: classes need their samples, and dimensions.
 _LEAST = 32
 #: Settings that say how often the same is done, and how often in a trial run.
 COUNTS = {"realizations": 8, "trials": 1, "epochs": 1, "steps": 10}
-#: Part of the size of a trial run at which hardly anything but its overhead is left.
-_TINY = 0.1
-#: A trial run that takes longer than this is the last.
-_PATIENCE = 5.0
+#: Work of a trial run: about a second.
+_TRIAL = 2e10
 
 
 def estimate_seconds(
@@ -40,8 +36,8 @@ def estimate_seconds(
 ) -> float | None:
     """Return about how many seconds a run will take, None where that cannot be told.
 
-    On a machine that does nothing else it is right within a factor of two or so: small matrices are
-    slower than their share. Data files are read.
+    On a machine that does nothing else it is right within a factor of two or three. Data files are
+    read.
 
     Parameters
     ----------
@@ -53,68 +49,56 @@ def estimate_seconds(
         From settings to seconds; by default they are run and timed.
     """
     measure = measure or _timed
-    largest = max(_numbers(settings, SIZES).values(), default=_SMALL)
-    factor = min(1.0, _SMALL / largest)
+    work = study.work(settings)
+    if work <= 0:
+        return None
+    larger = _shrunk_to(study, settings, _TRIAL)
+    smaller = _shrunk_to(study, settings, study.work(larger) / 4)
     try:
-        measure(_shrunk(settings, _TINY * factor, 1))  # what is loaded once
-        least, half = (measure(_shrunk(settings, f * factor, 1)) for f in (_TINY, 0.5))
-        if half > _PATIENCE:
-            return None
-        once, more = (measure(_shrunk(settings, factor, times)) for times in (1, 3))
+        measure(smaller)  # what is loaded once
+        before, after = measure(smaller), measure(larger)
     except DeqcliError:
         return None
-    per_count = max((more - once) / 2, 0.0)
-    rest = max(once - least - per_count, 0.0)
-    # Less than no growth is noise, more than cubic the cost of a cache.
-    grown, before = max(once - least, 1e-3), max(half - least, 1e-3)
-    exponent = min(max(math.log2(grown / before), 0.0), 3.0)
-    times = _repetition(settings) / jobs
-    return least + (1 / factor) ** exponent * (rest + per_count * times)
+    done, less = study.work(larger), study.work(smaller)
+    # The same work, or noise, says nothing of the speed but that it is at least this.
+    gained = after - before if done > less and after > 1.1 * before else after
+    speed = (done - less if gained != after else done) / max(gained, 1e-6)
+    return after + max(work / jobs - done, 0.0) / speed
 
 
-def _numbers(settings: Settings, names: Any) -> dict[str, float]:
-    """Return the largest value of each of some settings that there are."""
-    values: dict[str, float] = {}
-    fields = {field.name for field in dataclasses.fields(settings)}
-    for name in fields.intersection(names):
-        value = getattr(settings, name, None)
-        several = value if isinstance(value, tuple) else (value,)
-        counted = [entry for entry in several if isinstance(entry, int) and entry > 0]
-        if counted:
-            values[name] = max(counted)
-    return values
+def _shrunk_to(study: Study[Any, Any], settings: Settings, work: float) -> Settings:
+    """Return settings with few counts, and sizes so much smaller that their work is about this."""
+    low, high = 0.0, 1.0
+    best = _shrunk(settings, high)
+    if study.work(best) <= work:
+        return best
+    for _ in range(12):
+        middle = 0.5 * (low + high)
+        best = _shrunk(settings, middle)
+        low, high = (middle, high) if study.work(best) < work else (low, middle)
+    return best
 
 
-def _few_counts(settings: Settings) -> dict[str, int]:
-    """Return the counts of a trial run."""
-    there = _numbers(settings, COUNTS)
-    return {name: min(COUNTS[name], int(value)) for name, value in there.items()}
+def _shrunk(settings: Settings, factor: float) -> Settings:
+    """Return settings with all sizes times a factor, and few counts."""
+    smaller = dataclasses.replace(settings)
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if field.name in SIZES:
+            value = _scaled(value, factor)
+        elif field.name in COUNTS and isinstance(value, int):
+            value = min(value, COUNTS[field.name])
+        # Past the checks, as a whole: sizes belong together, and a run checks what it is given.
+        object.__setattr__(smaller, field.name, value)
+    return smaller
 
 
-def _repetition(settings: Settings) -> float:
-    """Return how many times as often a run does the same as a trial run."""
-    there, few = _numbers(settings, COUNTS), _few_counts(settings)
-    return math.prod(there[name] / few[name] for name in few)
-
-
-def _shrunk(settings: Settings, factor: float, times: int) -> Settings:
-    """Return settings of a trial run, ``times`` as many of the count that is cut most."""
-    few: dict[str, Any] = dict(_few_counts(settings))
-    there = _numbers(settings, COUNTS)
-    if few:
-        most = max(few, key=lambda name: there[name] / few[name])
-        few[most] *= times
-
-    def smaller(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return tuple(dict.fromkeys(map(smaller, value)))
-        if not isinstance(value, int) or value <= 0:
-            return value
-        return max(round(value * factor), min(value, _LEAST))
-
-    fields = {field.name for field in dataclasses.fields(settings)}
-    sizes = {name: smaller(getattr(settings, name)) for name in SIZES if name in fields}
-    return dataclasses.replace(settings, **sizes, **few)
+def _scaled(value: Any, factor: float) -> Any:
+    if isinstance(value, tuple):
+        return tuple(dict.fromkeys(_scaled(entry, factor) for entry in value))
+    if not isinstance(value, int) or value <= 0:
+        return value
+    return max(round(value * factor), min(value, _LEAST))
 
 
 def _timed(settings: Settings) -> float:

@@ -151,6 +151,14 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         loading = settings.law(settings.p).loading(settings.n)
         return peak(loading=loading, held=8 * n * p, work=48 * n * n)
 
+    def work(self, settings: MatchSettings) -> float:
+        from deqcli.work import work_of_kernel, work_of_spectrum
+
+        if settings.tau0 is not None:
+            return 0.0
+        n, p = settings.shape
+        return 3 * (work_of_kernel(n, p) + work_of_spectrum(n))
+
     def compute(self, prepared: Prepared, net: Net) -> Arrays:
         from deqcli.equivalents import eigenvalues
         from deqcli.kernels.exact import explicit_kernels

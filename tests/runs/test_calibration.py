@@ -2,53 +2,78 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 from deqcli import study
 from deqcli.errors import DataError
-from deqcli.runs.calibration import estimate_seconds, in_words
+from deqcli.runs.calibration import COUNTS, SIZES, estimate_seconds, in_words
 
 SPECTRUM = study.get("spectrum")
 
 
-def seconds(settings, *, overhead=0.2, fixed=1e-9, each=1e-11):
-    """Eigenvalues of one matrix, and networks of a width, as real ones cost."""
-    return overhead + fixed * settings.n**3 + each * settings.realizations * settings.width**3
+def clock(settings):
+    """A machine of 2e10 multiplications a second that takes a fifth of a second besides."""
+    return 0.2 + study.of_settings(settings).work(settings) / 2e10
 
 
 @pytest.mark.parametrize("jobs", [1, 4])
 @pytest.mark.parametrize(
-    "options", [{}, {"n": 3000, "p": 2000}, {"realizations": 10}, {"n": 100, "p": 90, "width": 80}]
+    ("name", "options"),
+    [
+        ("spectrum", {}),
+        ("spectrum", {"n": 3000, "p": 2000, "realizations": 10, "kernel": "ntk"}),
+        ("spectrum", {"estimator": "exact", "n": 5000}),
+        ("error-vs-n", {}),
+        ("match", {"n": 6000, "p": 5000}),
+        ("accuracy", {"data": "gmm"}),
+        ("accuracy", {"data": "gmm", "limit": True, "trials": 2}),
+        ("flow", {"data": "gmm", "n": 500, "p": 600}),
+        ("errata", {}),
+    ],
 )
-def test_cubic_work_is_foretold(options, jobs):
-    settings = SPECTRUM.settings.load(options)
-    expected = seconds(settings)
-    alone = 0.2 + 1e-9 * settings.n**3
-    told = estimate_seconds(SPECTRUM, settings, jobs, seconds)
-    # Sizes are rounded, and the networks share the exponent of the rest.
-    assert told == pytest.approx(alone + (expected - alone) / jobs, rel=0.15)
+def test_work_at_a_steady_speed_is_foretold(name, options, jobs):
+    chosen = study.get(name)
+    settings = chosen.settings.load(options)
+    work = chosen.work(settings) / 2e10
+    assert work > 3
+    told = estimate_seconds(chosen, settings, jobs, clock)
+    assert told == pytest.approx(0.2 + work / jobs, rel=1e-6)
 
 
-def test_what_takes_the_same_at_any_size_does_not_grow():
-    settings = SPECTRUM.settings.load({"n": 4000, "p": 4000})
-    assert estimate_seconds(SPECTRUM, settings, 1, lambda _: 2.0) == pytest.approx(2.0)
+def test_a_run_that_is_small_itself_is_what_was_measured():
+    settings = SPECTRUM.settings.load({"n": 60, "p": 50, "width": 40, "realizations": 4})
+    assert estimate_seconds(SPECTRUM, settings, 1, clock) == pytest.approx(clock(settings))
 
 
-def test_small_runs_are_small():
+def test_small_runs_are_small_and_of_the_same_shape():
     seen = []
     settings = SPECTRUM.settings.load({"n": 4000, "p": 2000, "width": 3000, "realizations": 900})
     estimate_seconds(SPECTRUM, settings, 1, lambda small: seen.append(small) or 1.0)
-    assert max(small.n for small in seen) <= 400
-    assert max(small.realizations for small in seen) == 24
-    # The shape stays, which the cost depends on.
+    assert len(seen) == 3
+    assert max(SPECTRUM.work(small) for small in seen) < 2.2e10
+    assert max(small.realizations for small in seen) == 8
     assert seen[-1].n / seen[-1].p == pytest.approx(2, rel=0.05)
+
+
+def test_more_of_everything_is_more_work():
+    for name in study.names():
+        chosen = study.get(name)
+        settings = chosen.settings.load({"data": "gmm"} if name == "accuracy" else {})
+        most = chosen.work(settings)
+        for field in (*COUNTS, *SIZES):
+            if isinstance(vars(settings).get(field), int):
+                doubled = copy.copy(settings)
+                object.__setattr__(doubled, field, 2 * getattr(settings, field))
+                assert chosen.work(doubled) >= most, (name, field)
 
 
 @pytest.mark.parametrize("name", study.names())
 def test_every_study_can_be_shrunk(name):
     chosen = study.get(name)
     settings = chosen.settings.load({"data": "gmm"} if name == "accuracy" else {})
-    assert estimate_seconds(chosen, settings, 2, lambda _: 1.0) >= 1
+    assert estimate_seconds(chosen, settings, 2, lambda small: type(small)(**vars(small)) and 1.0)
 
 
 def test_where_small_runs_fail_nothing_is_told():
@@ -56,7 +81,8 @@ def test_where_small_runs_fail_nothing_is_told():
         raise DataError("too small.")
 
     assert estimate_seconds(SPECTRUM, SPECTRUM.settings.load({}), 1, fail) is None
-    assert estimate_seconds(SPECTRUM, SPECTRUM.settings.load({}), 1, lambda _: 60.0) is None
+    match = study.get("match")
+    assert estimate_seconds(match, match.settings.load({"tau0": 1.0}), 1, fail) is None
 
 
 def test_a_time_in_words():
