@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from deqcli._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from deqcli import errors as errors
     from deqcli import plot as plot
     from deqcli.activations import Activation as Activation
     from deqcli.activations import activation as activation
@@ -59,13 +60,15 @@ _HOME = {
     "deqcli.statistics": ("estimate_statistics",),
     "deqcli.vocabulary": ("Kernel",),
 }
+#: Modules that are public themselves.
+_MODULES = ("errors", "plot")
 
-__all__ = ["__version__", "plot", *sorted(name for names in _HOME.values() for name in names)]
+__all__ = ["__version__", *_MODULES, *sorted(name for names in _HOME.values() for name in names)]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "plot":
-        return importlib.import_module("deqcli.plot")
+    if name in _MODULES:
+        return importlib.import_module(f"deqcli.{name}")
     for home, names in _HOME.items():
         if name in names:
             value = getattr(importlib.import_module(home), name)

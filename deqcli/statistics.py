@@ -125,7 +125,7 @@ def estimate_statistics(X: ArrayLike, y: ArrayLike) -> MixtureStatistics:
 
     .. math:: \tfrac{(n_a-1)^2}{(n_a-2)(n_a+1)}\left(\operatorname{tr}\hat C_a^2
               - \tfrac{(\operatorname{tr}\hat C_a)^2}{n_a-1}\right)
-    \quad\text{(here } \hat C_a \text{ with } 1/(n_a-1)\text{)}
+              \quad\text{(here } \hat C_a \text{ with } 1/(n_a-1)\text{)}
 
     (exact for Gaussian samples; classes of fewer than four keep the plug-in).
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import logging
 import os
 import shutil
 import sys
@@ -17,6 +18,10 @@ sys.path.insert(0, str(HERE.parent))
 os.environ.update(MPLBACKEND="Agg", PYTHONPATH=str(HERE.parent))
 
 from deqcli import __version__  # noqa: E402
+
+# A cluster says much, and so do runs; an example shows what its code prints.
+for name in ("distributed", "deqcli"):
+    logging.getLogger(name).setLevel(logging.ERROR)
 
 project = "deqcli"
 author = "the deqcli developers"
@@ -65,6 +70,25 @@ def _mathjax() -> str:
 
 html_static_path.append(_mathjax())
 mathjax_path = "mathjax/tex-chtml.js"
+
+
+def _papers() -> str:
+    """Write the tables of papers and of figures from what the program itself knows."""
+    from deqcli.papers import PAPERS
+    from deqcli.reproduction import presets
+
+    lines = ["| key | paper |", "| --- | --- |"]
+    for key, paper in PAPERS.items():
+        title = f"[{paper.title}]({paper.link})" if paper.link else f"*{paper.title}*"
+        lines.append(f"| {key} | {paper.authors}, {title}, {paper.where} |")
+    figures = ["| figure | command |", "| --- | --- |"]
+    for name in presets.names():
+        figures.append(f"| {presets.load(name).heading} | `deqcli reproduce {name}` |")
+    text = (HERE / "papers.in").read_text(encoding="utf-8")
+    return text.format(papers="\n".join(lines), figures="\n".join(figures))
+
+
+(HERE / "papers.md").write_text(_papers(), encoding="utf-8")
 
 
 def scrape_figures(block: object, block_vars: dict, gallery_conf: dict) -> str:

@@ -44,7 +44,7 @@ CALLS = {
     "load": data_calls.load,
 }
 #: Made by `accumulate`, or returned by `load`, `run` and `simulate`.
-WITHIN = {"Dataset", "Ensemble", "Result", "Simulation", "__version__"}
+WITHIN = {"Dataset", "Ensemble", "Result", "Simulation", "__version__", "errors"}
 
 
 def test_nothing_public_is_left_out():
