@@ -42,6 +42,9 @@ myst_heading_anchors = 3
 # Sections are cited by their number (theory.md §4), not by a heading's level.
 suppress_warnings = ["myst.header", "config.cache"]
 
+# A double hyphen is an option, not a dash.
+smartquotes = False
+
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 napoleon_use_rtype = False
