@@ -51,7 +51,7 @@ class Simulation(Displayed):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Return the mean for ``np.asarray``."""
-        return np.array(self.mean, dtype=dtype, copy=copy)
+        return self.mean.astype(dtype or np.float64, copy=bool(copy))
 
     def _facts(self) -> dict[str, object]:
         n = len(self.mean)

@@ -15,13 +15,16 @@ from sphinx_gallery.scrapers import figure_rst
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 # Examples start processes, which take the same path and draw nothing on a screen.
-os.environ.update(MPLBACKEND="Agg", PYTHONPATH=str(HERE.parent))
+os.environ.update(
+    MPLBACKEND="Agg",
+    PYTHONPATH=str(HERE.parent),
+    DASK_DISTRIBUTED__LOGGING__DISTRIBUTED="error",
+)
 
 from deqcli import __version__  # noqa: E402
 
-# A cluster says much, and so do runs; an example shows what its code prints.
-for name in ("distributed", "deqcli"):
-    logging.getLogger(name).setLevel(logging.ERROR)
+# An example shows what its code prints.
+logging.getLogger("deqcli").setLevel(logging.ERROR)
 
 project = "deqcli"
 author = "the deqcli developers"
