@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from deqcli.activations import Activation
+from deqcli.display import Displayed
 from deqcli.matching.fit import Design
 from deqcli.scalars import ImplicitScalars
 from deqcli.vocabulary import Kernel
@@ -40,8 +41,8 @@ class Attempt:
     reason: str
 
 
-@dataclass(frozen=True)
-class Match:
+@dataclass(frozen=True, repr=False)
+class Match(Displayed):
     """An explicit network beside the DEQ that it is to equal.
 
     Attributes
@@ -112,6 +113,15 @@ class Match:
     plain_distance: float | None = None
     norms_range: tuple[float, float] | None = None
     design: Design | None = None
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "of": f"the {self.kernel} of {self.deq.activation}" if self.deq else f"a {self.kernel}",
+            "feasible": "yes" if self.feasible else "no",
+            "layers": [f"{name} - {shift:.6g}" for name, shift in self.names],
+            "worst residual" if self.distance is None else "distance": self.worst,
+            "why": self.reason,
+        }
 
     @property
     def within(self) -> bool:

@@ -11,19 +11,30 @@ from deqcli.checks import LARGEST, SMALLEST
 from deqcli.errors import InputError
 from deqcli.quantities import Finished, Measured, Quantity
 from deqcli.settings import setting, with_default
-from deqcli.shared_settings import LAW_FIELDS, DeqSettings, SampleSettings, kernel_setting
+from deqcli.shared_settings import (
+    LAW_FIELDS,
+    DeqSettings,
+    MonteCarloSettings,
+    SampleSettings,
+    kernel_setting,
+)
 from deqcli.study import Assembled, Study, Tolerance
 from deqcli.vocabulary import Kernel, Net
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    import pandas as pd
 
     from deqcli.activations import Activation
     from deqcli.matching import Match
     from deqcli.models import Model
     from deqcli.study import Arrays, Load
 
+#: One L-ReLU layer by the equations of ICLR Corollary 2; whether they are as printed.
+COROLLARY_2 = {"corollary-2": False, "corollary-2-printed": True}
+# The networks that are averaged over random weights too.
+_AVERAGED = (Net.DEQ, Net.MATCHED)
+#: Families that have no solution by scalars.
+FITTED = ("spline", "quintic")
 # What a fit takes: series of some thousand pairs for every number, in complex numbers.
 _FIT = 60_000_000
 #: The relative distances that a verdict is about.
@@ -33,7 +44,7 @@ _SOLVED = Tolerance(1e-5, 1e-7, 1e-9)
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatchSettings(SampleSettings, DeqSettings):
+class MatchSettings(MonteCarloSettings, SampleSettings, DeqSettings):
     """Settings of ``deqcli match``."""
 
     act: str = with_default(DeqSettings, "act", "relu")
@@ -42,8 +53,9 @@ class MatchSettings(SampleSettings, DeqSettings):
     family: str = setting(
         "auto",
         "Activations of the twin; auto: the smallest network that matches, piecewise linear ones "
-        "first. spline (piecewise linear) and quintic are fitted to data.",
-        choices=("auto", "htanh", "lrelu", "quadratic", "cubic", "spline", "quintic"),
+        "first; spline (piecewise linear) and quintic need data; corollary-2: one L-ReLU layer by "
+        "ICLR's equations, corrected or as printed.",
+        choices=("auto", "htanh", "lrelu", "quadratic", "cubic", *FITTED, *COROLLARY_2),
     )
     layers: str = setting("auto", "Hidden layers of the twin.", choices=("1", "2", "auto"))
     design: int = setting(
@@ -58,6 +70,9 @@ class MatchSettings(SampleSettings, DeqSettings):
         None, "Root of the data's mean variance, in place of data (no spectra).",
         least=SMALLEST, most=LARGEST,
     )  # fmt: skip
+    averaged: bool = setting(
+        False, "Also average both kernels over random networks, as the papers do."
+    )
     export: str | None = setting(
         None,
         "Write a self-contained Python file that defines the twin.",
@@ -68,11 +83,12 @@ class MatchSettings(SampleSettings, DeqSettings):
     @property
     def fitted(self) -> bool:
         """Whether the twin is fitted to samples."""
-        return self.tau0 is None and not self.on_sphere and self.design > 0
+        closed = self.tau0 is not None or self.on_sphere or self.family in COROLLARY_2
+        return self.design > 0 and not closed
 
     def check(self) -> None:
         super().check()
-        if not self.fitted and self.family in ("spline", "quintic"):
+        if not self.fitted and self.family in FITTED:
             raise InputError(
                 f"`family` is {self.family}, which is fitted to data; give `data` with a `design`, "
                 "or another family."
@@ -81,6 +97,12 @@ class MatchSettings(SampleSettings, DeqSettings):
             raise InputError(
                 f"`n` is {self.n}; a twin is fitted to 20 samples or more (`design` 0: to none)."
             )
+        if self.averaged and self.tau0 is not None:
+            raise InputError(
+                "`averaged` is given with `tau0`, which has no samples; leave one out."
+            )
+        if self.family in COROLLARY_2 and self.layers == "2":
+            raise InputError(f"`layers` is 2, but `family` {self.family} has one.")
         if not self.on_sphere:
             return
         if self.family not in ("auto", "quadratic", "cubic"):
@@ -91,9 +113,11 @@ class MatchSettings(SampleSettings, DeqSettings):
             raise InputError("`tau0` does not matter on the sphere; leave it out.")
 
     def unused(self) -> Collection[str]:
-        if self.tau0 is not None:
-            return {"data", "n", "design", "within", *LAW_FIELDS}
-        return {*super().unused(), *({"design", "within"} if self.on_sphere else ())}
+        drawn = () if self.averaged else self.MONTE_CARLO
+        samples = super().unused() if self.tau0 is None else {"data", "n", *LAW_FIELDS}
+        if self.on_sphere or self.family in COROLLARY_2:
+            return {*samples, *drawn, "design", "within"}
+        return {*samples, *drawn, *(() if self.tau0 is None else ("design",))}
 
     def inputs(self) -> dict[str, Any]:
         return super().inputs() if self.tau0 is None else {}
@@ -101,16 +125,12 @@ class MatchSettings(SampleSettings, DeqSettings):
 
 @dataclass(frozen=True)
 class Prepared:
-    """The DEQ on its samples (None if only ``tau0`` is known), its twin and a plain network.
-
-    ``X`` are the samples that the networks are compared on: those that were not fitted to.
-    """
+    """The DEQ on its samples (None if only ``tau0`` is known), its twin and a plain network."""
 
     settings: MatchSettings
     model: Model | None
     twin: Match
     plain: tuple[Activation, ...]
-    X: NDArray[np.float64] | None = None
 
 
 class MatchStudy(Study[MatchSettings, Prepared]):
@@ -134,8 +154,7 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         "--act relu --family htanh          (not feasible: exit code 3, and why)",
         "--data sphere --act nrelu --sigma-a2 0.2 --kernel preactivation-ck --n 1000 --p 1200",
     )
-    version = 2
-    quick = {"n": 1000}
+    quick = {"n": 1000, "realizations": 40}
     tolerances = {
         "value": _SOLVED,
         "name": _SOLVED,
@@ -146,45 +165,59 @@ class MatchStudy(Study[MatchSettings, Prepared]):
     def prepare(self, settings: MatchSettings) -> Prepared:
         from deqcli.activations import activation
         from deqcli.errors import silence_range_warning
-        from deqcli.matching import fit_twin, match, match_sphere, plain_network
+        from deqcli.matching import fit_twin, match, match_sphere, norms_range, plain_network
+        from deqcli.matching.corollary import corollary_2
         from deqcli.models import deq_model
 
         deq = settings.act, settings.sigma_a2, settings.sigma_b2
         layers = settings.layers if settings.layers == "auto" else int(settings.layers)
         wanted: dict[str, Any] = {"kernel": settings.kernel, "family": settings.family}
+        model, tau0 = None, settings.tau0
         with silence_range_warning():
-            if settings.tau0 is not None:
-                twin = match(*deq, settings.tau0, layers=layers, **wanted)
-                plain = plain_network(settings.act, twin.layers, settings.tau0)
-                return Prepared(settings, None, twin, plain)
-            inputs = settings.law(settings.p).load(self.data_streams(settings), settings.n)
-            model = deq_model(inputs, *deq)
-            if inputs.statistics is None:
-                act, sigma_a2, sigma_b2 = deq
-                family = "quadratic" if settings.family == "auto" else settings.family
-                twin = match_sphere(
-                    act, sigma_a2, model.X.shape[1], settings.kernel, sigma_b2=sigma_b2,
-                    family=family,
-                )  # fmt: skip
-                plain = (activation(act),) * len(twin.acts)
-                return Prepared(settings, model, twin, plain, model.X)
-            # The DEQ is centred at the tau0 of its equivalent, as in every other study.
-            tau0 = inputs.statistics.tau0
-            if settings.fitted:
+            if tau0 is None:
+                inputs = settings.law(settings.p).load(self.data_streams(settings), settings.n)
+                model = deq_model(inputs, *deq)
+                if inputs.statistics is None:
+                    act, sigma_a2, sigma_b2 = deq
+                    family = "quadratic" if settings.family == "auto" else settings.family
+                    twin = match_sphere(
+                        act, sigma_a2, model.X.shape[1], settings.kernel, sigma_b2=sigma_b2,
+                        family=family,
+                    )  # fmt: skip
+                    return Prepared(settings, model, twin, (activation(act),) * len(twin.acts))
+                # The DEQ is centred at the tau0 of its equivalent, as in every other study.
+                tau0 = inputs.statistics.tau0
+            if settings.family in COROLLARY_2:
+                printed = COROLLARY_2[settings.family]
+                twin = corollary_2(*deq, tau0, kernel=settings.kernel, printed=printed)
+            elif settings.fitted:
+                assert model is not None
                 _, twin = fit_twin(
                     *deq, tau0, layers=layers, X=model.X, within=settings.within,
                     seed=settings.seed, design=settings.design, **wanted,
                 )  # fmt: skip
                 assert twin.design is not None
-                return Prepared(settings, model, twin, twin.plain, model.X[twin.design.others])
-            twin = match(*deq, tau0, layers=layers, **wanted)
-        plain = plain_network(settings.act, len(twin.acts), tau0)
-        twin = replace(twin, limit=settings.within, plain=plain)
-        return Prepared(settings, model, twin, plain, model.X)
+                return Prepared(settings, model.part(twin.design.others), twin, twin.plain)
+            else:
+                twin = match(*deq, tau0, layers=layers, **wanted)
+            plain = plain_network(settings.act, len(twin.acts), tau0)
+            if settings.family not in COROLLARY_2:
+                if model is None:
+                    twin = replace(twin, norms_range=norms_range(twin, settings.within))
+                else:
+                    twin = replace(twin, limit=settings.within, plain=plain)
+        return Prepared(settings, model, twin, plain)
 
     def points(self, settings: MatchSettings) -> dict[str, tuple[Any, ...]]:
-        """Return one point a network; without data there is no kernel to compute."""
-        return {} if settings.tau0 is not None else {net.value: (net,) for net in Net}
+        """Return one point a network, and chunks of random ones; none without data."""
+        from deqcli.averaging import chunk_key
+
+        if settings.tau0 is not None:
+            return {}
+        points: dict[str, tuple[Any, ...]] = {net.value: (net,) for net in Net}
+        for chunk in _chunks(settings):
+            points |= {chunk_key(chunk, net): (net, *chunk) for net in _AVERAGED}
+        return points
 
     def memory(self, settings: MatchSettings) -> int:
         from deqcli.runs.memory import peak
@@ -193,25 +226,37 @@ class MatchStudy(Study[MatchSettings, Prepared]):
             return peak(loading=0, held=0, work=0)
         n, p = settings.shape
         loading = settings.law(settings.p).loading(settings.n)
-        # Beside the samples those that were not fitted to; the fit has its pairs' series.
+        work = 48 * n * n
+        if settings.averaged:
+            work = max(work + 16 * n * n, settings.averaging_bytes(n, p, settings.kernel))
+        # Beside the samples those that were not fitted to.
         held = (16 if settings.fitted else 8) * n * p
-        return peak(loading=loading, held=held, work=48 * n * n + (_FIT if settings.fitted else 0))
+        return peak(loading=loading, held=held, work=work + (_FIT if settings.fitted else 0))
 
-    def compute(self, prepared: Prepared, net: Net) -> Arrays:
+    def work(self, settings: MatchSettings) -> float:
+        from deqcli.work import work_of_kernel, work_of_spectrum
+
+        if settings.tau0 is not None:
+            return 0.0
+        n, p = settings.shape
+        return 3 * (work_of_kernel(n, p) + work_of_spectrum(n))
+
+    def compute(self, prepared: Prepared, net: Net, start: int = 0, stop: int = 0) -> Arrays:
+        from deqcli.averaging import sum_chunk
         from deqcli.equivalents import eigenvalues
-        from deqcli.errors import silence_range_warning
-        from deqcli.kernels.exact import explicit_kernels, implicit_kernels
+        from deqcli.kernels.exact import explicit_kernels
 
-        model, twin, X = prepared.model, prepared.twin, prepared.X
+        model, twin = prepared.model, prepared.twin
         assert model is not None
-        assert X is not None
+        if stop:
+            streams = partial(self.stream, prepared.settings, net.value)
+            acts = None if net == Net.DEQ else twin.acts
+            return sum_chunk(prepared.settings, model, acts, twin.kernel, (start, stop), streams)
         if net == Net.DEQ:
-            with silence_range_warning():
-                kernels = implicit_kernels(X, model.act, model.sigma_a2, model.sigma_b2)
-            (kernel,) = kernels.compute(twin.kernel)
+            (kernel,) = model.kernel(twin.kernel)
         else:
             layers = twin.acts if net == Net.MATCHED else prepared.plain
-            (kernel,) = explicit_kernels(X, layers).compute(twin.twin_kernel)
+            (kernel,) = explicit_kernels(model.X, layers).compute(twin.twin_kernel)
         return {"eigenvalues": eigenvalues(kernel), "kernel": kernel}
 
     def assemble(self, prepared: Prepared, load: Load) -> Assembled:
@@ -220,19 +265,17 @@ class MatchStudy(Study[MatchSettings, Prepared]):
 
         from deqcli.activations import activation
         from deqcli.matching import Distances, judge
-        from deqcli.matching.tables import activation_rows, eigenvalue_rows, scalar_rows
+        from deqcli.matching.tables import activation_rows, compare, eigenvalue_rows, scalar_rows
 
         settings, model, twin = prepared.settings, prepared.model, prepared.twin
         distances: dict[str, float] = {}
-        if prepared.X is not None:
-            spectra, distances = _compare(load)
+        if model is not None:
+            spectra, distances = compare({net: load(net.value) for net in Net})
         if twin.limit is not None:
             ours, frobenius, control = (distances[key] for key in _RELATIVE)
-            rows = spectra[Net.DEQ].size
-            twin = judge(twin, Distances(ours, frobenius, control, rows))
+            size = spectra[Net.DEQ].size
+            twin = judge(twin, Distances(ours, frobenius, control, size))
         frames = [activation_rows(settings.act, twin), scalar_rows(twin)]
-        if distances:
-            frames += eigenvalue_rows(twin, spectra, distances)
         findings: dict[str, Any] = {
             "verdict": twin.reason,
             "feasible": twin.feasible,
@@ -240,56 +283,55 @@ class MatchStudy(Study[MatchSettings, Prepared]):
             "plain": [{"name": act.name, "shift": act.shift} for act in prepared.plain],
             **distances,
         }
+        if model is not None:
+            frames += eigenvalue_rows(twin, spectra, distances)
+            if settings.averaged:
+                findings["averaged"], rows = _averaged(settings, load)
+                frames.append(rows)
         table = pd.concat(frames, ignore_index=True)
         table["act"] = activation(settings.act).name
         table["sigma_a2"] = settings.sigma_a2
         table["data"] = settings.data if model is not None else f"tau0 = {twin.tau0:g}"
-        table["n"] = 0 if prepared.X is None else len(prepared.X)
+        table["n"] = 0 if model is None else model.inputs.data.n_samples
         table["feasible"] = twin.feasible
         return Assembled(table, findings)
 
     def sentences(self, findings: Mapping[str, Any]) -> Iterable[str]:
-        record = findings["match"]
+        from deqcli.matching.reasons import describe
+
         yield findings["verdict"]
-        for number, layer in enumerate(record["activations"], start=1):
-            yield f"  layer {number}: {layer['name']}, shift {layer['shift']!r}"
-        for name, achieved in record["achieved"].items():
-            yield (
-                f"  {name}: DEQ {record['target'][name]:.10g}, twin {achieved:.10g} "
-                f"(relative residual {record['residuals'][name]:.1e})"
-            )
-        for what in ("diagonal", "linear"):
-            if slope := record.get(f"{what}_slope"):
-                yield (
-                    f"  {what} slope: DEQ {slope['target']:.6g}, twin {slope['achieved']:.6g} "
-                    f"(mismatch {slope['mismatch']:.1e})"
-                )
+        yield from describe(findings["match"])
         for net in (Net.MATCHED, Net.PLAIN):
             if f"{net}_distance" in findings:
                 yield (
                     f"  {net} network: distance {findings[f'{net}_distance']:.4g} "
                     f"({findings[f'{net}_relative']:.2g} of the DEQ's norm {findings['norm']:.4g})"
                 )
-        if design := record.get("design"):
-            yield (
-                f"  fitted to {design['rows']} samples ({design['pairs']} pairs), judged on "
-                f"{design['held_out']} others"
-            )
-            low, high = record["norms_range"] or (0.0, 0.0)
-            yield (
-                f"  within {record['limit']:g} for data of root mean squared norm {low:.3g} to "
-                f"{high:.3g}"
-                if high
-                else "  at no norm within what was asked for"
-            )
+        if averaged := findings.get("averaged"):
+            from deqcli.averaging import sentence
+
+            yield f"  {sentence(averaged)}"
 
     def shortcomings(self, findings: Mapping[str, Any]) -> Sequence[str]:
-        return () if findings["feasible"] else ("no match; the nearest network is shown",)
+        if findings["feasible"]:
+            return ()
+        limit = findings["match"].get("limit")
+        kind = "no exact match" if limit is None else f"no match within {limit:g}"
+        return (f"{kind}; the nearest network is shown",)
 
     def quantities(self, settings: MatchSettings) -> Sequence[Quantity]:
         deq, twin = settings.kernel.letter, "Σ" if settings.kernel.explicit == Kernel.CK else "Θ̃"
         difference = f"‖{deq} − {twin}‖"
-        return tuple(
+        averaged = Quantity(
+            "averaged_distance",
+            f"{difference}, both averaged over random networks",
+            _averaged_distance,
+            needs=("n", "p", "realizations"),
+            remark=_average_text,
+            # Another seed is one of exact kernels: networks are not simulated again.
+            seeded=False,
+        )
+        return (averaged,) * settings.averaged + tuple(
             Quantity(key, name, partial(_finding, key=key), needs=needs)
             for key, name, needs in (
                 ("matched_distance", f"{difference}, twin", ("n", "p")),
@@ -299,7 +341,10 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         )
 
     def reseeded(self, settings: MatchSettings, seed: int) -> MatchSettings | None:
-        return replace(settings, seed=seed) if settings.drawn and settings.tau0 is None else None
+        """Exact kernels show what another draw of the data changes."""
+        if not settings.drawn or settings.tau0 is not None:
+            return None
+        return replace(settings, seed=seed, averaged=False)
 
     def exports(
         self, settings: MatchSettings, prepare: Callable[[], Prepared]
@@ -314,45 +359,45 @@ class MatchStudy(Study[MatchSettings, Prepared]):
             twin = judge(twin, measure(twin, prepared.model.X))
         if not twin.feasible:
             return {}
-        return {f"-{settings.export}.py": export(twin, settings.export, **self._scaling(settings))}
-
-    def _scaling(self, settings: MatchSettings) -> dict[str, Any]:
-        """Return the mean and scale that samples of a data set were brought to."""
-        from deqcli.data.dataset import fit_transform
-
-        if settings.tau0 is not None or settings.drawn or settings.preprocess != "centred":
-            return {}
-        raw = replace(settings, preprocess="raw").law()
-        scaling, _ = fit_transform(
-            raw.load(self.data_streams(settings), settings.n).data.X, settings.preprocess
-        )
-        return {"mean": scaling.mean, "scale": scaling.scale}
+        scaling = None
+        if settings.tau0 is None:
+            scaling = settings.law(settings.p).scaling(self.data_streams(settings), settings.n)
+        known = {} if scaling is None else {"mean": scaling.mean, "scale": scaling.scale}
+        return {f"-{settings.export}.py": export(twin, settings.export, **known)}
 
 
 def _finding(run: Finished, key: str) -> Measured:
     return Measured(run.findings[key])
 
 
-def _compare(load: Load) -> tuple[dict[Net, NDArray[np.float64]], dict[str, float]]:
-    """Return the spectra of the three networks, and the distances of two to the DEQ."""
-    import numpy as np
+def _averaged_distance(run: Finished) -> Measured:
+    averaged = run.findings["averaged"]
+    return Measured(averaged["distance"], noise=averaged["noise_floor"])
 
-    from deqcli.equivalents import operator_distance, operator_norm
 
-    deq = load(Net.DEQ.value)
-    norm = operator_norm(deq["kernel"])
-    spectra, distances = {Net.DEQ: deq["eigenvalues"]}, {"norm": norm}
-    for net in (Net.MATCHED, Net.PLAIN):
-        other = load(net.value)
-        spectra[net] = other["eigenvalues"]
-        distance = operator_distance(deq["kernel"], other["kernel"])
-        gap = float(np.linalg.norm(deq["kernel"] - other["kernel"]))
-        distances |= {
-            f"{net}_distance": distance,
-            f"{net}_relative": distance / norm,
-            f"{net}_frobenius": gap / float(np.linalg.norm(deq["kernel"])),
-        }
-    return spectra, distances
+def _average_text(run: Finished) -> str:
+    from deqcli.averaging import sentence
+
+    return sentence(run.findings["averaged"]) + "."
+
+
+def _chunks(settings: MatchSettings) -> list[tuple[int, int]]:
+    from deqcli.averaging import chunks
+
+    return chunks(settings.realizations, settings.shape[0]) if settings.averaged else []
+
+
+def _averaged(settings: MatchSettings, load: Load) -> tuple[dict[str, Any], pd.DataFrame]:
+    """Return how far the averages of DEQ and twin are apart, as findings and as rows."""
+    from deqcli.averaging import chunk_key, compare
+    from deqcli.matching.tables import average_rows
+
+    deq, twin = (
+        [partial(load, chunk_key(chunk, net)) for chunk in _chunks(settings)] for net in _AVERAGED
+    )
+    size = {"realizations": settings.realizations, "width": settings.width}
+    findings = compare(deq, twin) | size
+    return findings, average_rows(findings)
 
 
 STUDY = MatchStudy()
