@@ -359,11 +359,13 @@ class MatchStudy(Study[MatchSettings, Prepared]):
             twin = judge(twin, measure(twin, prepared.model.X))
         if not twin.feasible:
             return {}
-        scaling = None
-        if settings.tau0 is None:
-            scaling = settings.law(settings.p).scaling(self.data_streams(settings), settings.n)
-        known = {} if scaling is None else {"mean": scaling.mean, "scale": scaling.scale}
-        return {f"-{settings.export}.py": export(twin, settings.export, **known)}
+        mean, scale = None, 1.0
+        streams = self.data_streams(settings)
+        if scaling := settings.tau0 is None and settings.law(settings.p).scaling(
+            streams, settings.n
+        ):
+            mean, scale = scaling.mean, scaling.scale
+        return {f"-{settings.export}.py": export(twin, settings.export, mean, scale)}
 
 
 def _finding(run: Finished, key: str) -> Measured:
