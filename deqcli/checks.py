@@ -86,6 +86,11 @@ def number(value: Any, name: str, kind: type[N], allowed: Range | None = None) -
     raise InputError(f"`{name}` is {shown(value)}; give {wanted}.")
 
 
+def variance(value: Any, name: str) -> float:
+    """Return a variance: zero, for weights that are not there, or one that can be divided by."""
+    return number(value, name, float, NOT_NEGATIVE) and number(value, name, float, SCALE)
+
+
 def _to_int(value: Any) -> int:
     count = int(value) if isinstance(value, str) else operator.index(value)
     if abs(count) > _LARGEST_COUNT:

@@ -18,8 +18,8 @@ import deqcli
 ROOT = Path(__file__).parents[1]
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
 #: The tests that read files beside the package; they run in the unpacked source archive.
-READERS = ("test_docker.py", "test_docs.py", "test_packaging.py", "test_readme.py", "test_theory.py",
-           "test_workflow.py")  # fmt: skip
+READERS = ("test_docker.py", "test_docs.py", "test_packaging.py", "test_readme.py",
+           "test_theory.py", "test_workflow.py")  # fmt: skip
 
 
 def releases(changelog: str) -> dict[str, str]:
