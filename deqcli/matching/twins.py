@@ -114,7 +114,7 @@ class Match(Displayed):
         return {
             "of": f"the {self.kernel} of {self.deq.activation}" if self.deq else f"a {self.kernel}",
             "feasible": "yes" if self.feasible else "no",
-            "layers": [f"{name} - {shift:.6g}" for name, shift in self.names],
+            "layers": [f"{name} - {shift:.6g}" if shift else name for name, shift in self.names],
             "worst residual": self.worst,
             "why": self.reason,
         }
