@@ -122,9 +122,7 @@ class Expansion:
         gram = self.combination.gram
         return Taylor(value + gram * middle * size, slope / width + gram, bend / width**2)
 
-    def projection(
-        self, norm1: Array, norm2: Array, inner: Array, variance: Array
-    ) -> Projection:
+    def projection(self, norm1: Array, norm2: Array, inner: Array, variance: Array) -> Projection:
         r"""Return the best linear function of a normal inner product :math:`s \sim N(m, v)`.
 
         .. math:: f(s) = \bar f + S(s - m) + \text{rest}, \qquad
@@ -170,10 +168,11 @@ class Expansion:
 
     def _own(self, norms: Array) -> OwnNorms:
         none = np.zeros_like(norms)
-        roots = []
         own = self.taylor(norms, norms, none)
-        for order, part in enumerate(own):
-            largest = np.full_like(norms, norms[int(np.argmax(part))])
+
+        def root(order: int) -> Array:
+            largest = np.full_like(norms, norms[int(np.argmax(own[order]))])
             sign = np.where(self.taylor(norms, largest, none)[order] < 0, -1.0, 1.0)
-            roots.append(sign * np.sqrt(np.maximum(part, 0.0)))
-        return OwnNorms(*roots, self.diagonal(norms))
+            return np.asarray(sign * np.sqrt(np.maximum(own[order], 0.0)))
+
+        return OwnNorms(root(0), root(1), root(2), self.diagonal(norms))

@@ -7,10 +7,13 @@ variances :math:`\tau_i\tau_jw_{ab}/n` has the diagonal :math:`g_i(\lambda)`, so
 
 .. math:: g_i = \frac1{d_ih_a + \delta_i - \tau_ie_a - v_ig_i - \lambda}, \quad
    h_a = \tfrac1p\operatorname{tr}C_a\Psi, \quad
-   e_a = \sum_bw_{ab}\sum_{i\in b}\rho_i\tau_ig_i, \quad
+   e_a = \frac{E_a}{1 + E_a/\theta_a}, \quad
+   E_a = \sum_bw_{ab}\sum_{i\in b}\rho_i\tau_ig_i, \quad
    \Psi = \Big(I + \sum_by_bC_b\Big)^{-1}, \quad y_b = \frac np\sum_{i\in b}\rho_id_ig_i
 
-(theory.md §10). The unknowns are h and e, 2K numbers.
+(theory.md §10). A Wigner matrix has :math:`1/\theta = 0`; noise that is the product of many
+features, less its mean diagonal :math:`\theta`, is not quite one. The unknowns are h and e, 2K
+numbers.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ Numbers = NDArray[Any]
 # Imaginary parts go down to this, relative to the width of the spectrum.
 HEIGHT = 1e-11
 _TOLERANCE = 1e-12
+# Where the surrogate's Jacobian serves, the error is divided by about ten each time.
+_ENOUGH = 1e-7
 
 
 class State(NamedTuple):
@@ -41,11 +46,12 @@ class State(NamedTuple):
     slope: Numbers
     y: Numbers
     residual: Numbers
+    bent: Numbers
 
 
 @dataclass(frozen=True)
 class Coupled:
-    """The coupled equations of one law.
+    r"""The coupled equations of one law.
 
     Attributes
     ----------
@@ -57,9 +63,11 @@ class Coupled:
     shares : ndarray of shape (m,)
         Their sum is one.
     scales, offsets, variances, noise : ndarray of shape (m,)
-        :math:`d_i`, :math:`\\delta_i`, :math:`v_i` and :math:`\\tau_i`.
+        :math:`d_i`, :math:`\delta_i`, :math:`v_i` and :math:`\tau_i`.
     coupling : ndarray of shape (K, K)
         w.
+    skews : ndarray of shape (K,)
+        :math:`1/\theta`.
     """
 
     covariances: Covariances
@@ -71,6 +79,7 @@ class Coupled:
     variances: Array
     noise: Array
     coupling: Array
+    skews: Array
 
     @cached_property
     def members(self) -> Array:
@@ -91,6 +100,21 @@ class Coupled:
         )
         least = 1e-3 * float(np.abs(self.offsets).max())
         return max(noise * (1 + np.sqrt(self.ratio)) ** 2 + float(spread), least)
+
+    @property
+    def bound(self) -> float:
+        """A distance from the offsets beyond which there is no spectrum."""
+        noise = float(np.max(self.scales)) * self.covariances.norm
+        wigner = float(np.max(self.variances) + np.max(self.coupling) * np.max(self.noise) ** 2)
+        return 1.05 * noise * (1 + np.sqrt(self.ratio)) ** 2 + 4 * float(np.sqrt(wigner))
+
+    @property
+    def offset_deviation(self) -> float:
+        """The standard deviation of offsets within classes."""
+        within = self.shares @ self.members
+        means = (self.shares * self.offsets) @ self.members / within
+        spread = (self.offsets - means[self.classes]) ** 2 + self.variances
+        return float(np.sqrt(self.shares @ spread))
 
     @property
     def far(self) -> Array:
@@ -118,9 +142,10 @@ class Coupled:
             g = 2 / (x + root)
             slope = g**2 / (1 - self.variances * g**2)
         y = self.ratio * (self.shares * self.scales * g) @ self.members
-        new_e = ((self.shares * self.noise * g) @ self.members) @ self.coupling
-        residual = np.concatenate([self.covariances.response(y) - h, new_e - e], axis=-1)
-        return State(unknowns, g, slope, y, residual)
+        linear = ((self.shares * self.noise * g) @ self.members) @ self.coupling
+        bent = 1 / (1 + linear * self.skews)
+        residual = np.concatenate([self.covariances.response(y) - h, linear * bent - e], axis=-1)
+        return State(unknowns, g, slope, y, residual, bent)
 
     def jacobian(self, state: State, omega: Numbers) -> Numbers:
         """Return the derivative of the right-hand sides by the unknowns, (..., 2K, 2K)."""
@@ -131,8 +156,9 @@ class Coupled:
         out = np.empty((*state.y.shape[:-1], 2 * k, 2 * k), dtype=state.y.dtype)
         out[..., :k, :k] = -omega * dy_h[..., None, :]
         out[..., :k, k:] = -omega * (self.ratio * mixed)[..., None, :]
-        out[..., k:, :k] = -self.coupling * mixed[..., None, :]
-        out[..., k:, k:] = self.coupling * ((weight * self.noise**2) @ self.members)[..., None, :]
+        coupling = self.coupling * state.bent[..., :, None] ** 2
+        out[..., k:, :k] = -coupling * mixed[..., None, :]
+        out[..., k:, k:] = coupling * ((weight * self.noise**2) @ self.members)[..., None, :]
         return out
 
     # ---------------------------------------------------------------- points off the real axis
@@ -159,43 +185,41 @@ class Coupled:
             unknowns, height = state.unknowns, max(height / 6, HEIGHT)
 
     def _lower(self, z: Numbers, unknowns: Numbers) -> State:
-        k, size = self.n_classes, self.span
-        identity = np.eye(2 * k)
-        state = self.evaluate(z, unknowns)
+        """Solve at given points from nearby unknowns, by Newton where that stays in its domain."""
+        k = self.n_classes
+        identity, small = np.eye(2 * k), 1e-13 * self.span
+        unknowns = unknowns.copy()
+        left = np.arange(z.size)
         for step in range(400):
+            state = self.evaluate(z[left], unknowns[left])
             miss = np.abs(state.residual).max(axis=1)
-            if miss.max() <= _TOLERANCE * max(1.0, float(np.abs(state.unknowns).max())):
-                return state
+            open_ = miss > _TOLERANCE * np.abs(state.unknowns).max(axis=1)
+            if not open_.any():
+                break
+            left, state = left[open_], State(*(part[open_] for part in state))
             new = state.unknowns + 0.5 * state.residual
             if step % 2:
                 jacobian = self.jacobian(state, self.covariances.omega(state.y))
                 change = np.linalg.solve(identity - jacobian, state.residual[..., None])[..., 0]
                 newton = state.unknowns + change
                 # A resolvent lies in the upper half plane: h does not, e does.
-                small = 1e-13 * size
                 good = (newton[:, :k].imag <= small).all(1) & (newton[:, k:].imag >= -small).all(1)
                 new = np.where(good[:, None], newton, new)
-            state = self.evaluate(z, new)
-        if float(miss.max()) > 1e-6:
-            raise ConvergenceError("the equations of the spectrum's density did not converge.")
-        return state
+            unknowns[left] = new
+        else:
+            if miss.max() > 1e-6 * np.abs(unknowns).max():
+                raise ConvergenceError("the equations of the spectrum's density did not converge.")
+        return self.evaluate(z, unknowns)
 
     def _correct(self, points: Array) -> State:
-        """Solve with the exact covariances from the surrogate's solution, one point at a time."""
+        """Solve from the surrogate's solution, by Newton with its Jacobian."""
         z = points + 1j * HEIGHT * self.span
-        near = self.surrogate.above(points)
-        found = [
-            self._newton(z[k : k + 1], near.unknowns[k : k + 1], 1e-6) for k in range(points.size)
-        ]
-        return State(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
-
-    def _newton(self, z: Numbers, unknowns: Numbers, tolerance: float) -> State:
-        """Return Newton's solution with the surrogate's Jacobian."""
+        unknowns = self.surrogate.above(points).unknowns
         identity, surrogate = np.eye(2 * self.n_classes), self.covariances.surrogate
         for _ in range(30):
             state = self.evaluate(z, unknowns)
-            if np.abs(state.residual).max() <= tolerance * np.abs(unknowns).max():
-                return state
+            if np.abs(state.residual).max() <= _ENOUGH * np.abs(unknowns).max():
+                break
             jacobian = self.jacobian(state, surrogate.omega(state.y))
             change = np.linalg.solve(identity - jacobian, state.residual[..., None])[..., 0]
             unknowns = unknowns + change
@@ -223,6 +247,10 @@ class Coupled:
                 return None
         return None
 
+    def branch(self, state: State) -> Array:
+        """Return signs that a solution keeps while it crosses no part of the spectrum."""
+        return np.append(np.sign(state.g), self.covariances.directions(state.y))
+
     def stability(self, state: State) -> float:
         """Return a number below one outside the support, one at its edges."""
         jacobian = self.jacobian(state, self.covariances.omega(state.y))
@@ -237,7 +265,7 @@ class Coupled:
         direct = np.concatenate(
             [
                 -omega @ (self.ratio * (weight * self.scales) @ self.members),
-                self.coupling @ ((weight * self.noise) @ self.members),
+                state.bent**2 * (self.coupling @ ((weight * self.noise) @ self.members)),
             ]
         )
         change = np.linalg.solve(np.eye(2 * k) - self.jacobian(state, omega), direct)

@@ -6,7 +6,7 @@ With :math:`\Psi = (I + \sum_b y_bC_b)^{-1}`, for numbers y real or complex,
           \Omega_{ab} = \tfrac1p\operatorname{tr}C_a\Psi C_b\Psi = -\partial h_a/\partial y_b
 
 and :math:`M\Psi M^\top` for the means (theory.md §10). Covariances that commute cost O(p) a
-solution (O(1) if they are multiples of the identity); others a matrix inverse each.
+solution, O(1) if they are multiples of the identity; others O(p^2), and are expanded.
 """
 
 from __future__ import annotations
@@ -68,6 +68,15 @@ class Covariances(abc.ABC):
     def traces(self) -> Array:
         r"""Return :math:`\operatorname{tr}C_a/p`, of shape (K,)."""
         return np.asarray(self.response(np.zeros(len(self.grams))))
+
+    def directions(self, y: Array) -> Array:
+        """Return the signs of Psi in its basis; they change across a part of the spectrum."""
+        return np.asarray(np.sign(1 + y @ self.surrogate.eigenvalues))
+
+    @property
+    def norm(self) -> float:
+        """The largest eigenvalue of all classes, or nearly."""
+        return float(self.surrogate.eigenvalues.max())
 
     @property
     @abc.abstractmethod
@@ -154,61 +163,84 @@ class Commuting(Covariances):
 
 @dataclass(frozen=True)
 class General(Covariances):
-    """Covariances that do not commute; each solution costs a matrix inverse.
+    r"""Covariances that do not commute, to third order in how far they are from it.
+
+    In the basis that diagonalises their weighted sum, :math:`C_b = \mathrm{diag}(e_b) + O_b`.
+    With :math:`a = 1/(1 + \sum_by_be_b)` entry by entry,
+
+    .. math:: \log\det(I + \textstyle\sum y_bC_b) = -\sum_j\log a_j
+       - \tfrac12\sum_{bc}y_by_c\,a^\top(O_b\circ O_c)a + \dots,
+
+    whose derivatives are h; :math:`\sum_by_bO_b` vanishes where y follows the weights, as it
+    nearly does. A solution costs :math:`O(K^2p^2)`.
 
     Attributes
     ----------
-    matrices : ndarray of shape (K, p, p)
-    means : ndarray of shape (K, p)
     surrogate : Commuting
-        Their diagonals in the basis of a sum of them.
+        The diagonals.
+    rest : ndarray of shape (K, p, p)
+        :math:`O_b`.
+    squares : ndarray of shape (K, K, p, p)
+        Their products entry by entry.
+    means : ndarray of shape (K, p)
+        In the same basis.
     """
 
-    matrices: Array
-    means: Array
     surrogate: Commuting
+    rest: Array
+    squares: Array
+    means: Array
 
     @property
     def dimension(self) -> int:  # type: ignore[override]
         """The dimension p."""
         return int(self.means.shape[1])
 
-    def _psi(self, y: Numbers) -> Numbers:
-        total = np.tensordot(y, self.matrices, 1)
-        total[np.diag_indices_from(total)] += 1
-        return np.asarray(np.linalg.inv(total))
-
     def response(self, y: Numbers) -> Numbers:
         """See :class:`Covariances`."""
-        rows = y.reshape(-1, y.shape[-1])
-        flat = self.matrices.reshape(len(self.matrices), -1)
-        found = np.array([flat @ self._psi(row).ravel() for row in rows]) / self.dimension
-        return found.reshape(y.shape)
+        e = self.surrogate.eigenvalues
+        a = 1 / (1 + y @ e)
+        k = len(e)
+        # Products of each square with a, summed over one of its two classes.
+        rows = np.zeros((*y.shape, e.shape[1]), dtype=a.dtype)
+        for b in range(k):
+            for c in range(b, k):
+                product = a @ self.squares[b, c]
+                rows[..., b, :] += y[..., c, None] * product
+                if c > b:
+                    rows[..., c, :] += y[..., b, None] * product
+        total = np.einsum("...b,...bj->...j", y, rows)
+        first = (a + a**2 * total) @ e.T
+        return np.asarray((first - np.einsum("...j,...bj->...b", a, rows)) / self.dimension)
 
     def omega(self, y: Numbers) -> Numbers:
-        """See :class:`Covariances`."""
-        k = len(self.matrices)
-        out = np.empty((y.size // k, k, k), dtype=y.dtype)
-        for row, place in zip(y.reshape(-1, k), out, strict=True):
-            psi = self._psi(row)
-            products = [matrix @ psi for matrix in self.matrices]
-            for a in range(k):
-                for b in range(a, k):
-                    place[a, b] = place[b, a] = np.sum(products[a] * products[b].T)
-        return (out / self.dimension).reshape(*y.shape, k)
+        """See :class:`Covariances`; by differences."""
+        step = 1e-5 * float(np.abs(y).max()) + 1e-12
+        shifts = step * np.eye(y.shape[-1])
+        behind, ahead = self.response(
+            y[..., None, :] + np.stack([-shifts, shifts])[:, None]
+            if y.ndim > 1
+            else y + np.stack([-shifts, shifts])
+        )
+        return np.asarray(np.swapaxes(behind - ahead, -1, -2) / (2 * step))
 
     def mean_form(self, y: Array) -> Array:
         """See :class:`Covariances`."""
-        return np.asarray(self.means @ self._psi(y) @ self.means.T)
+        a = 1 / (1 + y @ self.surrogate.eigenvalues)
+        moved = (a * self.means).T
+        across = np.tensordot(y, self.rest, 1) @ moved
+        return np.asarray(self.means @ moved - moved.T @ across + across.T @ (a[:, None] * across))
 
     def mean_slope(self, y: Array, change: Array) -> Array:
-        """See :class:`Covariances`."""
-        right = self._psi(y) @ self.means.T
-        return np.asarray(-right.T @ (np.tensordot(change, self.matrices, 1) @ right))
+        """See :class:`Covariances`; by differences."""
+        step = 1e-5 * float(np.abs(y).max()) / max(float(np.abs(change).max()), 1e-300)
+        ahead, behind = self.mean_form(y + step * change), self.mean_form(y - step * change)
+        return np.asarray((ahead - behind) / (2 * step))
 
     def weighted_means(self) -> Array:
         """See :class:`Covariances`."""
-        return np.asarray(np.einsum("bi,aij,bj->ab", self.means, self.matrices, self.means))
+        off = np.einsum("bi,aij,bj->ab", self.means, self.rest, self.means, optimize=True)
+        return np.asarray(self.surrogate.weighted_means() + off)
 
     @property
     def rank(self) -> int:
@@ -218,19 +250,21 @@ class General(Covariances):
     @property
     def products(self) -> Array:
         """See :class:`Covariances`."""
-        flat = self.matrices.reshape(len(self.matrices), -1)
-        return np.asarray(flat @ flat.T / self.dimension)
+        return self.surrogate.products + self.squares.sum(axis=(2, 3)) / self.dimension
 
     @property
     def grams(self) -> Array:
         """See :class:`Covariances`."""
-        return np.asarray(self.means @ self.means.T)
+        return self.surrogate.grams
 
 
 def covariances_of(
-    means: Array, covariances: Sequence[Array], shape: Array | None = None
+    means: Array,
+    covariances: Sequence[Array],
+    shape: Array | None = None,
+    weights: Array | None = None,
 ) -> Covariances:
-    """Return the covariances of a mixture in the cheapest form that is exact.
+    """Return the covariances of a mixture in the cheapest form.
 
     Parameters
     ----------
@@ -239,6 +273,8 @@ def covariances_of(
         Numbers, diagonals of shape (p,) or matrices of shape (p, p).
     shape : ndarray of shape (p, p), optional
         A matrix that the numbers in ``covariances`` multiply.
+    weights : ndarray of shape (K,), optional
+        Shares of the classes, near which :class:`General` covariances are expanded.
 
     Examples
     --------
@@ -256,19 +292,16 @@ def covariances_of(
         return Commuting(scales[:, None], np.array([float(p)]), (means @ means.T)[None])
     if all(c.ndim < 2 for c in covariances):
         return _commuting(np.stack([np.broadcast_to(c, p) for c in covariances]), means)
-    matrices = np.stack(
-        [c if c.ndim == 2 else np.diag(np.broadcast_to(c, p)) for c in covariances]
-    )
-    # Any common basis diagonalises a sum with weights that are not related.
-    weights = 1 + np.sqrt(np.arange(2, 2 + len(matrices))) % 1
-    _, basis = eigh(np.tensordot(weights, matrices, 1), check_finite=False)
-    rotated = [basis.T @ matrix @ basis for matrix in matrices]
-    diagonals = np.stack([np.diagonal(matrix) for matrix in rotated])
+    matrices = np.stack([c if c.ndim == 2 else np.diag(np.broadcast_to(c, p)) for c in covariances])
+    shares = np.full(len(matrices), 1 / len(matrices)) if weights is None else weights
+    _, basis = eigh(np.tensordot(shares, matrices, 1), check_finite=False)
+    rest = np.stack([basis.T @ matrix @ basis for matrix in matrices])
+    diagonals = np.stack([np.diagonal(matrix) for matrix in rest])
     common = _commuting(diagonals, means @ basis)
-    rest = max(float(np.linalg.norm(m - np.diag(d))) for m, d in zip(rotated, diagonals, strict=True))
-    if rest <= _COMMUTES * float(np.linalg.norm(matrices)):
+    rest[:, np.arange(p), np.arange(p)] = 0.0
+    if np.linalg.norm(rest) <= _COMMUTES * np.linalg.norm(matrices):
         return common
-    return General(matrices, means, common)
+    return General(common, rest, rest[:, None] * rest[None], means @ basis)
 
 
 def _commuting(eigenvalues: Array, means: Array) -> Commuting:

@@ -63,6 +63,7 @@ def papers_form(
         variances=np.zeros(m),
         noise=np.ones(m),
         coupling=np.zeros((k, k)),
+        skews=np.zeros(k),
     )
     return Model(equations, _low_rank(equations, np.full(m, np.sqrt(c.c1)), alpha, side, n))
 
@@ -107,7 +108,8 @@ def own_norm_form(
     alpha = f - slope * m + rest * m
     offsets = expansion.diagonal(norms) - linear**2 * squared - np.diagonal(alpha)
     spread = _slopes(radius.reshape(k, -1), offsets.reshape(k, -1)).ravel()
-    residual = n * (noise + rest**2 * v)
+    linear_noise = rest**2 * v
+    residual = n * (noise + linear_noise)
     members = np.eye(k)[classes] / _BINS
     by_row = residual.mean(axis=1)
     coupling = members.T @ residual @ members
@@ -119,12 +121,27 @@ def own_norm_form(
         scales=linear**2 * relative,
         offsets=offsets,
         variances=spread**2 * within,
-        noise=np.divide(by_row, (by_row @ members)[classes], out=np.ones_like(by_row),
-                        where=(by_row @ members)[classes] > 0),  # fmt: skip
+        noise=by_row / (by_row @ members)[classes] if by_row.all() else np.ones_like(by_row),
         coupling=coupling,
+        skews=_skews(noise, linear_noise, v, radius, members),
     )
     norm = (radius - traces[classes]) / np.sqrt(variance)[classes]
     return Model(equations, _low_rank(equations, linear, alpha, norm, n))
+
+
+def _skews(noise: Array, linear_noise: Array, v: Array, radius: Array, members: Array) -> Array:
+    r"""Return one over the diagonals of what acts as noise, of shape (K,).
+
+    Squares :math:`\omega(s^2 - v)` of variance :math:`2\omega^2v^2` have the diagonal
+    :math:`\omega\|x\|^4`, and linear terms :math:`\omega s` of variance :math:`\omega^2v`
+    the diagonal :math:`\omega\|x\|^2`. Third cumulants :math:`w^2/\theta` add up.
+    """
+    own = np.diagonal(v)
+    squares, lines = np.diagonal(noise), np.diagonal(linear_noise)
+    skewed = np.sqrt(2 * squares) * own * squares / radius**2
+    skewed += np.sqrt(own * lines) * lines / radius
+    total = (squares + lines) ** 2 @ members
+    return np.divide(skewed @ members, total, out=np.zeros_like(total), where=total > 0)
 
 
 def _symmetric(values: Array, first: NDArray[np.intp], second: NDArray[np.intp]) -> Array:

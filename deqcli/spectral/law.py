@@ -1,4 +1,4 @@
-r"""The law of a kernel's spectrum on a Gaussian mixture: density, edges, atom, isolated eigenvalues.
+"""The law of a kernel's spectrum on a mixture: density, edges, atom, isolated eigenvalues.
 
 For n samples in p dimensions, both large, the eigenvalues of a kernel fill the law's support; a
 few stand apart, at places and with eigenvectors that the law gives (theory.md ยง10).
@@ -7,15 +7,16 @@ few stand apart, at places and with eigenvectors that the law gives (theory.md ย
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.fft import dct
 
 from deqcli.checks import shown
-from deqcli.errors import DataError, InputError
+from deqcli.errors import ConvergenceError, DataError, InputError
 from deqcli.own_norms import kernel_expansion
 from deqcli.scalars import Coefficients, ExplicitScalars, ImplicitScalars
 from deqcli.spectral.coupled import Coupled
@@ -66,7 +67,7 @@ class SpectralLaw:
     """
 
     counts: NDArray[np.int64]
-    equations: Coupled
+    equations: Coupled = field(repr=False)
     edges: Intervals
     atoms: tuple[Atom, ...]
     spikes: tuple[Spike, ...]
@@ -96,7 +97,7 @@ class SpectralLaw:
         if not self.edges or self.edges[-1][1] < self.edge:
             return self.edge
         left, right = self.edges[-1]
-        near = 1e-4 * (right - left)
+        near = (1e-2 if self._costly else 1e-4) * (right - left)
         rise = np.pi * float(self.density(right - near)) / np.sqrt(near)
         return float(right + _TRACY_WIDOM * (self.counts.sum() * rise) ** (-2 / 3))
 
@@ -132,7 +133,8 @@ class SpectralLaw:
         return out
 
     def _solved(self, points: Array) -> Array:
-        step = max(1, 4_000_000 // (self.equations.covariances.dimension + self.equations.shares.size))
+        width = self.equations.covariances.dimension + self.equations.shares.size
+        step = max(1, 4_000_000 // width)
         parts = [points[start : start + step] for start in range(0, points.size, step)]
         return np.concatenate([density_of(self.equations, part, self.atoms) for part in parts])
 
@@ -164,8 +166,6 @@ class _SineSeries:
     @staticmethod
     def through(values: Array) -> _SineSeries:
         """Return the series with these values at the midpoints of as many cells."""
-        from scipy.fft import dct
-
         coefficients = dct(values) / values.size
         coefficients[0] /= 2
         return _SineSeries(coefficients)
@@ -231,16 +231,24 @@ def spectral_law(
     (array([0.417, 0.417]), True)
     """
     try:
-        sizes = mixture.statistics(counts) and np.asarray(counts, dtype=np.int64)  # type: ignore
-        parts = mixture.means, mixture.covariances, mixture.shape
+        mixture.statistics(np.asarray(counts))  # refuses wrong counts
+        means, matrices, shape = mixture.means, mixture.covariances, mixture.shape
     except AttributeError:
         raise InputError(f"`mixture` is {shown(mixture)}; give a GaussianMixture.") from None
-    member = Form.of(form, "form")
+    sizes = np.asarray(counts, dtype=np.int64)
     present = np.flatnonzero(sizes)
-    chosen = [parts[1][a] for a in present]
-    covariances = covariances_of(parts[0][present], chosen, parts[2])
-    model = _model(covariances, scalars, kernel, member, sizes[present])
-    return law_of(model, sizes)
+    covariances = covariances_of(
+        means[present], [matrices[a] for a in present], shape, sizes[present] / sizes.sum()
+    )
+    try:
+        with np.errstate(all="ignore"):
+            model = _model(covariances, scalars, kernel, Form.of(form, "form"), sizes[present])
+            return law_of(model, sizes)
+    except (ConvergenceError, np.linalg.LinAlgError):
+        raise ConvergenceError(
+            f"the spectrum of {sizes.sum()} samples in {means.shape[1]} dimensions has no law that "
+            "could be found; give a dimension of the order of their number and moderate means."
+        ) from None
 
 
 def _model(
@@ -255,11 +263,21 @@ def _model(
 
 
 def law_of(model: Model, counts: NDArray[np.int64]) -> SpectralLaw:
-    """Return the law of a model; classes of zero samples have no alignment."""
+    """Return the law of a model of the classes that have samples."""
     equations, low_rank = model
     atoms = atoms_of(equations)
     edges = intervals_of(equations, atoms)
-    n = int(counts.sum())
-    finder = SpikeFinder(equations, low_rank, n)
-    spikes = finder.outside(sorted([*edges, *((a.position, a.position) for a in atoms)]))
-    return SpectralLaw(counts, equations, edges, atoms, spikes)
+    finder = SpikeFinder(equations, low_rank, int(counts.sum()))
+    found = finder.outside(sorted([*edges, *((a.position, a.position) for a in atoms)]))
+    # Offsets have tails: beside their intervals nothing is seen apart.
+    blur = 3 * equations.offset_deviation
+    top = edges[-1][1] if edges else -np.inf
+    ends = np.array([end for interval in edges for end in interval])
+    spikes = []
+    for spike in found:
+        if spike.position < top and np.abs(ends - spike.position).min() < blur:
+            continue
+        alignment = np.zeros(counts.size)
+        alignment[counts > 0] = spike.alignment
+        spikes.append(replace(spike, alignment=alignment))
+    return SpectralLaw(counts, equations, edges, atoms, tuple(spikes))

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from deqcli.errors import ConvergenceError
 from deqcli.spectral.coupled import Coupled, State
 
 Array = NDArray[np.float64]
@@ -75,7 +76,7 @@ class Spike:
         """What the eigenvector carries most of: classes, mean, norms or neither."""
         shares = {"classes": self.informative, "mean": self.common, "norms": self.norms}
         name = max(shares, key=lambda key: shares[key])
-        return name if shares[name] > 0.05 else "neither"
+        return name if shares[name] > 0.01 else "neither"
 
 
 class SpikeFinder:
@@ -88,8 +89,11 @@ class SpikeFinder:
         # Means and columns enter with the dimension's root, so that all entries are of order 1.
         shares = equations.ratio * equations.shares
         size = np.sqrt(equations.covariances.dimension)
-        self._squares = shares * low_rank.linear**2
-        self._cross = size * (shares * low_rank.linear)[:, None] * low_rank.columns
+        # The unit of features' variances, which samples' are divided by.
+        self._unit = float(equations.shares @ equations.covariances.traces[equations.classes])
+        linear = np.sqrt(self._unit) * low_rank.linear
+        self._squares = shares * linear**2
+        self._cross = size * (shares * linear)[:, None] * low_rank.columns
         self._columns = size**2 * shares
 
     def _form(self, g: Array, means: Array) -> Array:
@@ -101,7 +105,7 @@ class SpikeFinder:
         out[first, third] = members.T @ (self._cross * g[:, None])
         out[third, first] = out[first, third].T
         out[third, third] = columns.T @ ((self._columns * g)[:, None] * columns)
-        out[second, second] = -means
+        out[second, second] = -means / self._unit
         return out
 
     def phi(self, state: State) -> Array:
@@ -131,7 +135,8 @@ class SpikeFinder:
                 inside = 0.5 * (low + high)
                 guess = equations.surrogate.above(np.array([inside])).unknowns[0].real
             else:
-                inside = low + equations.span if np.isfinite(low) else high - equations.span
+                far = equations.bound + equations.span
+                inside = low + far if np.isfinite(low) else high - far
                 guess = equations.far
             state = equations.on_axis(inside, np.ascontiguousarray(guess))
             if state is not None and equations.stability(state) < 1:
@@ -139,7 +144,7 @@ class SpikeFinder:
         return tuple(sorted(spikes, key=lambda spike: -spike.position))
 
     def between(self, low: float, high: float, inside: float, start: Array) -> list[Spike]:
-        """Return the isolated eigenvalues in a gap, in descending order.
+        """Return the isolated eigenvalues in a gap.
 
         Parameters
         ----------
@@ -150,56 +155,71 @@ class SpikeFinder:
         start : ndarray of shape (2K,)
             A solution there.
         """
-        path = {inside: start}
+        known = {inside: start}
         span = self.equations.span
 
-        def at(point: float) -> State:
-            nearest = min(path, key=lambda known: abs(known - point))
-            state = self._reach(nearest, path[nearest], point)
-            path[point] = state.unknowns
+        def solve(point: float) -> State | None:
+            nearest = min(known, key=lambda other: abs(other - point))
+            state = self._reach(nearest, known[nearest], point)
+            if state is not None:
+                known[point] = state.unknowns
             return state
 
-        def eigenvalue(point: float, place: int) -> float:
-            return float(np.linalg.eigvalsh(self.phi(at(point)))[place])
+        def eigenvalues(point: float) -> Array:
+            state = solve(point)
+            if state is None:
+                raise ConvergenceError("the equations of isolated eigenvalues did not converge.")
+            return np.asarray(np.linalg.eigvalsh(self.phi(state)))
 
         def negative(point: float) -> int:
-            return int(np.sum(np.linalg.eigvalsh(self.phi(at(point))) < 0))
+            return int(np.sum(eigenvalues(point) < 0))
 
-        close = 1e-7 * span
-        left = low + close if np.isfinite(low) else inside
-        right = high - close if np.isfinite(high) else inside
-        k = self.equations.n_classes
-        at_infinity = k + int(np.sum(self.low_rank.signs < 0))
-        if not np.isfinite(high):
-            while negative(right) > at_infinity:
-                right += max(span, abs(right))
-        if not np.isfinite(low):
-            while negative(left) < at_infinity:
-                left -= max(span, abs(left))
+        def end(edge: float, outwards: int) -> float:
+            # At the edge itself there is no solution; as near to it as there is one.
+            margins = [margin * span for margin in (1e-6, 1e-5, 1e-4, 1e-3)]
+            points = [edge - outwards * margin for margin in margins]
+            inner = [point for point in points if outwards * (point - inside) > 0]
+            return next((point for point in inner if solve(point) is not None), inside)
+
+        at_infinity = self.equations.n_classes + int(np.sum(self.low_rank.signs < 0))
+        left = end(low, -1) if np.isfinite(low) else inside
+        right = end(high, +1) if np.isfinite(high) else inside
+        while np.isinf(high) and negative(right) > at_infinity:
+            right += max(span, abs(right))
+        while np.isinf(low) and negative(left) < at_infinity:
+            left -= max(span, abs(left))
         if left >= right:
             return []
-        places = range(negative(right), negative(left))
-        return [
-            self._spike(at(root), root, place)
-            for place, root in reversed([
-                (place, brentq(eigenvalue, left, right, (place,), xtol=1e-12 * span, rtol=1e-12))
-                for place in places
-            ])
-        ]  # fmt: skip
+        spikes = []
+        for place in range(negative(right), negative(left)):
+            root = brentq(
+                lambda point, place=place: float(eigenvalues(point)[place]),
+                left, right, xtol=1e-12 * span, rtol=1e-12,
+            )  # fmt: skip
+            state = solve(root)
+            assert state is not None
+            spikes.append(self._spike(state, root, place))
+        return spikes
 
-    def _reach(self, known: float, unknowns: Array, point: float) -> State:
+    def _reach(self, known: float, unknowns: Array, point: float) -> State | None:
         """Solve at a point from a solution at another one, by steps as long as they can be."""
         step = point - known
+        branch = self.equations.branch(self.equations.evaluate(np.array(known), unknowns))
         while True:
-            state = self.equations.on_axis(known + step, unknowns)
-            if state is not None and self.equations.stability(state) < 1:
-                if known + step == point or step == point - known:
+            target = point if step == point - known else known + step
+            state = self.equations.on_axis(target, unknowns)
+            if state is not None and self._belongs(state, branch):
+                if target == point:
                     return state
-                known, unknowns, step = known + step, state.unknowns, point - (known + step)
-            elif abs(step) <= 1e-14 * self.equations.span:
-                raise FloatingPointError("no solution outside the support")
+                known, unknowns, step = target, state.unknowns, point - target
+            elif abs(step) <= 1e-9 * self.equations.span:
+                return None
             else:
                 step *= 0.5
+
+    def _belongs(self, state: State, branch: Array) -> bool:
+        same = np.array_equal(self.equations.branch(state), branch)
+        return same and self.equations.stability(state) < 1
 
     def _spike(self, state: State, position: float, place: int) -> Spike:
         equations, low_rank = self.equations, self.low_rank
@@ -208,13 +228,13 @@ class SpikeFinder:
         slope = self._form(g_slope, equations.covariances.mean_slope(state.y, y_slope))
         first, _, third = self._parts
         # The eigenvector's mean in each group, but for its length.
-        linear = low_rank.linear * (equations.members @ null[first])
+        linear = np.sqrt(self._unit) * low_rank.linear * (equations.members @ null[first])
         size = np.sqrt(equations.covariances.dimension)
         values = state.g * (linear + size * (low_rank.columns @ null[third]))
         values = values / np.sqrt(null @ slope @ null * equations.covariances.dimension)
         # Group means v_i times the root of the group's size, so that squares add up to shares.
         shares = self.n * equations.shares
-        of_class = (shares @ equations.members)
+        of_class = shares @ equations.members
         sums = (shares * values) @ equations.members
         alignment = sums**2 / of_class
         common = float(sums.sum() ** 2 / self.n)
@@ -222,6 +242,4 @@ class SpikeFinder:
         weight = (shares * low_rank.norms**2) @ equations.members
         norms = float(np.sum(np.divide(by_norm**2, weight, out=np.zeros_like(weight),
                                        where=weight > 0)))  # fmt: skip
-        return Spike(
-            float(position), alignment, float(alignment.sum()) - common, common, norms
-        )
+        return Spike(float(position), alignment, float(alignment.sum()) - common, common, norms)

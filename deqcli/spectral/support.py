@@ -13,16 +13,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from deqcli.errors import ConvergenceError
 from deqcli.spectral.coupled import HEIGHT, Coupled, State
 
 Array = NDArray[np.float64]
 Intervals = tuple[tuple[float, float], ...]
 
-_GRID = 512
+_GRID = 320
 # Densities below this, in units of one over the width, count as none.
 _EMPTY = 1e-4
 # Edges are right to this part of the width.
-_EXACT = 1e-9
+_EXACT = 1e-7
 # Offsets and scales closer than this, relative to the width and the position, are equal.
 _EQUAL = 1e-9
 
@@ -94,8 +95,8 @@ def intervals_of(equations: Coupled, atoms: tuple[Atom, ...]) -> Intervals:
     for first, last in zip(starts, ends, strict=True):
         begins = low if first == starts[0] and not atoms else None
         stops = high if last == ends[-1] else None
-        left = begins if begins is not None else _edge(equations, points, state, first - 1, +1)
-        right = stops if stops is not None else _edge(equations, points, state, last + 1, -1)
+        left = begins if begins is not None else _edge(equations, points, state, int(first) - 1, +1)
+        right = stops if stops is not None else _edge(equations, points, state, int(last) + 1, -1)
         intervals.append((points[first] if left is None else left,
                           points[last] if right is None else right))  # fmt: skip
     return tuple((float(left), float(right)) for left, right in intervals)
@@ -115,13 +116,17 @@ def _grid(equations: Coupled, low: float, high: float) -> Array:
 def _from_outside(equations: Coupled, side: int, atoms: tuple[Atom, ...]) -> float:
     """Return the first edge or atom that is met from +-infinity."""
     centre = float(equations.offsets.max() if side > 0 else equations.offsets.min())
-    distance = equations.span
+    distance = equations.bound + equations.span
+    if equations.surrogate.covariances is not equations.covariances:
+        near = _from_outside(equations.surrogate, side, atoms)
+        distance = abs(near - centre) + 0.02 * equations.span
     for _ in range(60):
         state = equations.on_axis(centre + side * distance, equations.far)
-        if state is not None and equations.stability(state) < 0.5 and np.all(side * state.g < 0):
+        if state is not None and equations.stability(state) < 1 and np.all(side * state.g < 0):
             break
         distance *= 2
-    assert state is not None
+    if state is None:
+        raise ConvergenceError("the equations of the spectrum have no solution outside of it.")
     barrier = max((side * atom.position for atom in atoms), default=-np.inf) * side
     return march(equations, centre + side * distance, state, -side, barrier)
 
@@ -157,7 +162,7 @@ def march(
     """
     exact = _EXACT * equations.span
     gap = (1 - equations.stability(state)) ** 2
-    signs = np.sign(state.g)
+    branch = equations.branch(state)
     last: tuple[float, float] | None = None
     step = 0.25 * equations.span * direction
     for _ in range(200):
@@ -175,7 +180,7 @@ def march(
             if abs(step) <= exact:
                 return float(barrier) if 0 < left < 100 * exact else point
             new = equations.on_axis(point + step, state.unknowns)
-            if new is not None and np.array_equal(np.sign(new.g), signs):
+            if new is not None and np.array_equal(equations.branch(new), branch):
                 ratio = equations.stability(new)
                 if ratio < 1:
                     break
