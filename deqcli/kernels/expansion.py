@@ -11,6 +11,7 @@ near a typical value m is all that is seen of the network, be it implicit or exp
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -42,8 +43,8 @@ _NORMAL_NODES, _NORMAL_WEIGHTS = np.polynomial.hermite_e.hermegauss(13)
 _NORMAL_WEIGHTS = _NORMAL_WEIGHTS / _NORMAL_WEIGHTS.sum()
 # Weights of own norms are interpolated in the norm to this relative accuracy.
 _ENOUGH = 1e-8
-# A sample of norm zero is one whose norm is this part of the largest.
-_SMALL = 1e-6
+# Norms, as parts of the longest, that count as zero, and below which slopes lose digits.
+_TINY, _SHORT = 1e-6, 0.05
 
 
 class Taylor(NamedTuple):
@@ -151,28 +152,42 @@ class Expansion:
                   D_{2i} = \pm(\tfrac12f_{ii}''(0))^{1/2},
 
         where :math:`f_{ii}` has the norm of sample i twice; as series in s of a positive kernel
-        they have a root. Signs are those beside the largest. They are interpolated in the norm.
+        they have a root. Signs are those beside the largest. They are interpolated in the norm;
+        samples much shorter than the longest, whose s is nearly nothing, have the derivatives of
+        longer ones, for which no digits are lost.
         """
-        norms = np.maximum(norms, _SMALL * (float(norms.max()) or 1.0))
-        interval = Interval(float(norms.min()), float(norms.max()))
-        unique, where = np.unique(norms, return_inverse=True)
-        for count in sizes(9, 96, interval):
-            if count >= unique.size:
-                break
-            series = transform(count) @ np.stack(self._own(interval.nodes(count)), axis=1)
-            tail = np.abs(series[-2:]).max(axis=0)
-            if count == 1 or np.all(tail <= _ENOUGH * np.abs(series).max()):
-                basis = chebvander(interval.unit(norms), count - 1)
-                return OwnNorms(*np.ascontiguousarray((basis @ series).T))
-        return OwnNorms(*(part[where] for part in self._own(unique)))
+        longest = float(norms.max()) or 1.0
+        constant, diagonal = _interpolated(self._values_of, np.maximum(norms, _TINY * longest))
+        linear, square = _interpolated(self._slopes_of, np.maximum(norms, _SHORT * longest))
+        return OwnNorms(constant, linear, square, diagonal)
 
-    def _own(self, norms: Array) -> OwnNorms:
+    def _values_of(self, norms: Array) -> tuple[Array, Array]:
+        return self._root(norms, 0), self.diagonal(norms)
+
+    def _slopes_of(self, norms: Array) -> tuple[Array, Array]:
+        return self._root(norms, 1), self._root(norms, 2)
+
+    def _root(self, norms: Array, order: int) -> Array:
         none = np.zeros_like(norms)
-        own = self.taylor(norms, norms, none)
+        own = self.taylor(norms, norms, none)[order]
+        largest = np.full_like(norms, norms[int(np.argmax(own))])
+        sign = np.where(self.taylor(norms, largest, none)[order] < 0, -1.0, 1.0)
+        return np.asarray(sign * np.sqrt(np.maximum(own, 0.0)))
 
-        def root(order: int) -> Array:
-            largest = np.full_like(norms, norms[int(np.argmax(own[order]))])
-            sign = np.where(self.taylor(norms, largest, none)[order] < 0, -1.0, 1.0)
-            return np.asarray(sign * np.sqrt(np.maximum(own[order], 0.0)))
 
-        return OwnNorms(root(0), root(1), root(2), self.diagonal(norms))
+def _interpolated(
+    functions: Callable[[Array], tuple[Array, Array]], norms: Array
+) -> tuple[Array, Array]:
+    """Return two functions of many norms from their values at a few."""
+    interval = Interval(float(norms.min()), float(norms.max()))
+    unique, where = np.unique(norms, return_inverse=True)
+    for count in sizes(9, 96, interval):
+        if count >= unique.size:
+            break
+        series = transform(count) @ np.stack(functions(interval.nodes(count)), axis=1)
+        tail = np.abs(series[-2:]).max(axis=0)
+        if count == 1 or np.all(tail <= _ENOUGH * np.abs(series).max()):
+            first, second = (chebvander(interval.unit(norms), count - 1) @ series).T
+            return np.ascontiguousarray(first), np.ascontiguousarray(second)
+    first, second = functions(unique)
+    return first[where], second[where]
