@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc, gammaincinv
 
+from deqcli.errors import InputError
 from deqcli.kernels.expansion import Expansion
 from deqcli.scalars import Coefficients
 from deqcli.spectral.coupled import Coupled
@@ -23,6 +24,8 @@ from deqcli.spectral.spikes import LowRank
 Array = NDArray[np.float64]
 # Groups of equal size that the norms of a class are sorted into.
 _BINS = 8
+# Means longer than this, in units of the noise's norm, are not small in any expansion.
+_LONGEST = 10.0
 # Columns whose eigenvalue is below this part of the spectrum's width are rounding.
 _NOTHING = 1e-9
 
@@ -86,6 +89,12 @@ def own_norm_form(
     k, p = len(counts), covariances.dimension
     n = int(counts.sum())
     traces, T, grams = covariances.traces, covariances.products, covariances.grams / p
+    longest = float(np.sqrt(np.max(np.diagonal(grams) / traces)))
+    if longest > _LONGEST:
+        raise InputError(
+            f"`mixture` has means {longest:.3g} times as long as its noise; the own-norm `form` "
+            f"expands in their products and needs at most {_LONGEST:g}."
+        )
     weighted = covariances.weighted_means() / p**2
     classes = np.repeat(np.arange(k), _BINS)
     shares = (counts / n)[classes] / _BINS
