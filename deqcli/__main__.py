@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 
 def main() -> None:
@@ -13,6 +18,7 @@ def main() -> None:
     # Where the caller ignores it, as a shell does for background jobs, it stays ignored.
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _interrupt)
+        sys.unraisablehook = _unraisable
     _open_streams()
     from deqcli.cli import run
 
@@ -23,6 +29,15 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     """Stop in good order at the first Ctrl-C, and at once at the second."""
     signal.signal(number, lambda *_: os._exit(130))
     raise KeyboardInterrupt
+
+
+def _unraisable(args: UnraisableHookArgs) -> None:
+    """Send a Ctrl-C again that came in a destructor or a callback of C, which Python drops."""
+    if args.exc_type is not KeyboardInterrupt:
+        sys.__unraisablehook__(args)
+        return
+    signal.signal(signal.SIGINT, _interrupt)
+    threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
 
 
 def _open_streams() -> None:

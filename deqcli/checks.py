@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from deqcli.errors import InputError
@@ -17,6 +17,9 @@ N = TypeVar("N", int, float)
 
 SMALLEST, LARGEST = 1e-50, 1e50
 """Limits of scales: fourth powers and their ratios are formed, and float64 ends at 1e308."""
+
+# Beyond 64 bits nothing can be counted, and numpy overflows.
+_LARGEST_COUNT = 2**63 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,17 +76,24 @@ def number(value: Any, name: str, kind: type[N], allowed: Range | None = None) -
         if math.isfinite(converted) and allowed.allows(converted):
             return kind(converted)
         value = converted
-    except (TypeError, ValueError, OverflowError):
+    except OverflowError:
+        if kind is int:
+            allowed = replace(allowed, most=min(allowed.most, _LARGEST_COUNT))
+    except (TypeError, ValueError):
         pass
     noun = "a whole number" if kind is int else "a finite number"
     wanted = " ".join(filter(None, [noun, allowed.range_text()]))
     raise InputError(f"`{name}` is {shown(value)}; give {wanted}.")
 
 
+def variance(value: Any, name: str) -> float:
+    """Return a variance: zero, for weights that are not there, or one that can be divided by."""
+    return number(value, name, float, NOT_NEGATIVE) and number(value, name, float, SCALE)
+
+
 def _to_int(value: Any) -> int:
     count = int(value) if isinstance(value, str) else operator.index(value)
-    # Beyond 64 bits nothing can be counted, and numpy overflows.
-    if abs(count) >= 2**63:
+    if abs(count) > _LARGEST_COUNT:
         raise OverflowError
     return count
 

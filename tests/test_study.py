@@ -18,7 +18,7 @@ import pytest
 
 import deqcli
 import deqcli.studies
-from deqcli import matching, misprints
+from deqcli import false_claims, matching, misprints
 from deqcli import study as studies
 from deqcli.cli import run as run_cli
 from deqcli.cli.studies import StudyCommand
@@ -56,10 +56,12 @@ def fresh(monkeypatch):
 @pytest.fixture(autouse=True, scope="module")
 def short_errata():
     """Take one of the errata without claims and networks: all take half a minute at any size."""
-    networks = {name: np.array(1.0) for name in ("printed", "right", "norm")}
+    networks = {
+        name: np.array(1.0) for name in ("printed", "right", "norm", "frozen", "frozen_norm")
+    }
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(misprints, "ERRATA", {"icml-ntk": misprints.ERRATA["icml-ntk"]})
-        monkeypatch.setattr(misprints, "CLAIMS", {})
+        monkeypatch.setattr(false_claims, "CLAIMS", {})
         monkeypatch.setattr(misprints, "measure_networks", lambda seed: networks)
         yield
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -24,10 +24,12 @@ def draw(table: pd.DataFrame) -> Figure:
     Parameters
     ----------
     table : DataFrame
-        Rows of kind activation, scalar and eigenvalue, as ``deqcli match`` writes them.
+        Rows of kind activation, scalar, eigenvalue and average, as ``deqcli match`` writes them.
     """
     spectra = table[table["kind"] == "eigenvalue"]
     curves = table[table["kind"] == "activation"]
+    known = table[table["kind"] == "average"]
+    averages = dict(zip(known["name"], known["distance"], strict=True))
     first = table.iloc[0]
     sphere = first["data"] == "sphere"
     figure = Figure(figsize=(PAGE, 2.5), layout="constrained")
@@ -37,7 +39,7 @@ def draw(table: pd.DataFrame) -> Figure:
     elif sphere:
         left, middle, right = figure.subplots(1, 3)
         for axes, source in ((left, "deq"), (middle, "matched")):
-            _draw_bulk(axes, spectra, [source])
+            _draw_bulk(axes, spectra, [source], averages)
             mine = spectra[(spectra["source"] == source) & spectra["isolated"].astype(bool)]
             apart = ", ".join(f"{value:.4g}" for value in mine["value"])
             axes.text(
@@ -57,7 +59,7 @@ def draw(table: pd.DataFrame) -> Figure:
         ratios = (1.15, 1.6, 0.75) if isolated else (1, 1.6)
         panels = figure.subplots(1, len(ratios), width_ratios=ratios)
         _draw_activations(panels[0], curves)
-        _draw_bulk(panels[1], spectra, ["deq", "matched", "plain"])
+        _draw_bulk(panels[1], spectra, ["deq", "matched", "plain"], averages)
         if isolated:
             _draw_isolated(panels[2], spectra)
     figure.suptitle(
@@ -100,7 +102,12 @@ def _draw_activations(axes: Axes, curves: pd.DataFrame) -> None:
     axes.set_ylim(low, high + 0.35 * (high - low))
 
 
-def _draw_bulk(axes: Axes, spectra: pd.DataFrame, sources: Sequence[str]) -> None:
+def _draw_bulk(
+    axes: Axes,
+    spectra: pd.DataFrame,
+    sources: Sequence[str],
+    averages: Mapping[str, float],
+) -> None:
     bulk = spectra[~spectra["isolated"].astype(bool)]
     shown = bulk[bulk["source"].isin(["deq", "matched"])]
     histograms = []
@@ -109,6 +116,13 @@ def _draw_bulk(axes: Axes, spectra: pd.DataFrame, sources: Sequence[str]) -> Non
         label = _NAMES[source]
         if source != "deq":
             label += f", distance {rows['distance'].iloc[0]:.3g}"
+        if source == "matched" and averages:
+            label += (
+                f"\naveraged over {averages['realizations']:.0f} networks of"
+                f"\nwidth {averages['width']:.0f}: {averages['distance']:.2g}"
+            )
+            if "noise_floor" in averages:
+                label += f", noise {averages['noise_floor']:.2g}"
         style = {"histtype": "step", "color": _COLORS[source], "lw": 1.0}
         style = FILLED if source == "deq" else style
         histograms.append(Bulk(rows["value"].to_numpy(), label, style))

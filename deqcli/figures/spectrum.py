@@ -32,7 +32,8 @@ def draw(table: pd.DataFrame) -> Figure:
     Parameters
     ----------
     table : DataFrame
-        Columns source, index, eigenvalue, isolated, distance, kernel, act, sigma_a2, n, p,
+        Columns source, index, eigenvalue, isolated, distance, relative, network_relative,
+        noise_floor, kernel, act, sigma_a2, n, p,
         realizations, width, as ``deqcli spectrum`` writes them.
     """
     figure = Figure(figsize=(COLUMN, 2.7), layout="constrained")
@@ -80,7 +81,14 @@ def _label(table: pd.DataFrame, source: str) -> str:
     bar = rf"\bar{{{letter}}}"
     if source == "equivalent":
         return rf"equivalent ${bar}$"
-    apart = rf"$\|{letter} - {bar}\|$ = {first['distance']:.3g}"
+    # Two parts of the same norm: what the inputs add to a pre-activation kernel is in both.
+    network = {r"\Lambda": "G", "K": r"\Theta"}.get(letter)
+    shares = rf"{100 * first['relative']:.2g} % of ${letter}$"
+    if network and pd.notna(first["network_relative"]):
+        shares += rf", {100 * first['network_relative']:.2g} % of ${network}$"
+    apart = rf"$\|{letter} - {bar}\|$ = {first['distance']:.3g}: {shares}"
     if source == "exact":
         return f"exact, {apart}"
-    return f"{first['realizations']} draws of width {first['width']}, {apart}"
+    noise = first["noise_floor"]
+    text = f"{first['realizations']} draws of width {first['width']}, {apart}"
+    return text if pd.isna(noise) else f"{text}\n(two such averages: {noise:.2g} apart)"

@@ -11,7 +11,13 @@ from deqcli.checks import LARGEST, SMALLEST
 from deqcli.errors import InputError
 from deqcli.quantities import Finished, Measured, Quantity
 from deqcli.settings import setting, with_default
-from deqcli.shared_settings import LAW_FIELDS, DeqSettings, SampleSettings, kernel_setting
+from deqcli.shared_settings import (
+    LAW_FIELDS,
+    DeqSettings,
+    MonteCarloSettings,
+    SampleSettings,
+    kernel_setting,
+)
 from deqcli.study import Assembled, Study, Tolerance
 from deqcli.vocabulary import Kernel, Net
 
@@ -25,6 +31,10 @@ if TYPE_CHECKING:
     from deqcli.models import Model
     from deqcli.study import Arrays, Load
 
+#: One L-ReLU layer by the equations of ICLR Corollary 2; whether they are as printed.
+COROLLARY_2 = {"corollary-2": False, "corollary-2-printed": True}
+# The networks that are averaged over random weights too.
+_AVERAGED = (Net.DEQ, Net.MATCHED)
 # The range on which activations are drawn, in units of tau0.
 _REACH, _SAMPLES = 3.5, 141
 # Single-precision networks have no part here: only a solver that stops at its tolerance.
@@ -32,7 +42,7 @@ _SOLVED = Tolerance(1e-5, 1e-7, 1e-9)
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatchSettings(SampleSettings, DeqSettings):
+class MatchSettings(MonteCarloSettings, SampleSettings, DeqSettings):
     """Settings of ``deqcli match``."""
 
     act: str = with_default(DeqSettings, "act", "relu")
@@ -41,14 +51,17 @@ class MatchSettings(SampleSettings, DeqSettings):
     family: str = setting(
         "auto",
         "Activations of the twin; auto: the shallowest network that matches, the papers' families "
-        "first.",
-        choices=("auto", "htanh", "lrelu", "quadratic", "cubic"),
+        "first; corollary-2: one L-ReLU layer by ICLR's equations, corrected or as printed.",
+        choices=("auto", "htanh", "lrelu", "quadratic", "cubic", *COROLLARY_2),
     )
     layers: str = setting("auto", "Hidden layers of the twin.", choices=("1", "2", "auto"))
     tau0: float | None = setting(
         None, "Root of the data's mean variance, in place of data (no spectra).",
         least=SMALLEST, most=LARGEST,
     )  # fmt: skip
+    averaged: bool = setting(
+        False, "Also average both kernels over random networks, as the papers do."
+    )
     export: str | None = setting(
         None,
         "Write a self-contained Python file that defines the twin.",
@@ -58,6 +71,12 @@ class MatchSettings(SampleSettings, DeqSettings):
 
     def check(self) -> None:
         super().check()
+        if self.averaged and self.tau0 is not None:
+            raise InputError(
+                "`averaged` is given with `tau0`, which has no samples; leave one out."
+            )
+        if self.family in COROLLARY_2 and self.layers == "2":
+            raise InputError(f"`layers` is 2, but `family` {self.family} has one.")
         if not self.on_sphere:
             return
         if self.family not in ("auto", "quadratic", "cubic"):
@@ -68,7 +87,9 @@ class MatchSettings(SampleSettings, DeqSettings):
             raise InputError("`tau0` does not matter on the sphere; leave it out.")
 
     def unused(self) -> Collection[str]:
-        return super().unused() if self.tau0 is None else {"data", "n", *LAW_FIELDS}
+        drawn = () if self.averaged else self.MONTE_CARLO
+        samples = super().unused() if self.tau0 is None else {"data", "n", *LAW_FIELDS}
+        return {*samples, *drawn}
 
     def inputs(self) -> dict[str, Any]:
         return super().inputs() if self.tau0 is None else {}
@@ -102,7 +123,7 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         "--act relu --family htanh          (not feasible: exit code 3, and why)",
         "--data sphere --act nrelu --sigma-a2 0.2 --kernel preactivation-ck --n 1000 --p 1200",
     )
-    quick = {"n": 1000}
+    quick = {"n": 1000, "realizations": 40}
     tolerances = {
         "value": _SOLVED,
         "name": _SOLVED,
@@ -114,6 +135,7 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         from deqcli.activations import activation
         from deqcli.errors import silence_range_warning
         from deqcli.matching import match, match_sphere, plain_network
+        from deqcli.matching.corollary import corollary_2
         from deqcli.models import deq_model
 
         deq = settings.act, settings.sigma_a2, settings.sigma_b2
@@ -135,12 +157,25 @@ class MatchStudy(Study[MatchSettings, Prepared]):
                 )  # fmt: skip
                 plain = (activation(act),) * len(sphere_twin.acts)
                 return Prepared(settings, model, sphere_twin, plain)
-            twin = match(*deq, tau0, kernel=settings.kernel, family=settings.family, layers=layers)
+            if settings.family in COROLLARY_2:
+                printed = COROLLARY_2[settings.family]
+                twin = corollary_2(*deq, tau0, kernel=settings.kernel, printed=printed)
+            else:
+                twin = match(
+                    *deq, tau0, kernel=settings.kernel, family=settings.family, layers=layers
+                )
         return Prepared(settings, model, twin, plain_network(settings.act, len(twin.acts), tau0))
 
     def points(self, settings: MatchSettings) -> dict[str, tuple[Any, ...]]:
-        """Return one point a network; without data there is no kernel to compute."""
-        return {} if settings.tau0 is not None else {net.value: (net,) for net in Net}
+        """Return one point a network, and chunks of random ones; none without data."""
+        from deqcli.averaging import chunk_key
+
+        if settings.tau0 is not None:
+            return {}
+        points: dict[str, tuple[Any, ...]] = {net.value: (net,) for net in Net}
+        for chunk in _chunks(settings):
+            points |= {chunk_key(chunk, net): (net, *chunk) for net in _AVERAGED}
+        return points
 
     def memory(self, settings: MatchSettings) -> int:
         from deqcli.runs.memory import peak
@@ -149,14 +184,30 @@ class MatchStudy(Study[MatchSettings, Prepared]):
             return peak(loading=0, held=0, work=0)
         n, p = settings.shape
         loading = settings.law(settings.p).loading(settings.n)
-        return peak(loading=loading, held=8 * n * p, work=48 * n * n)
+        work = 48 * n * n
+        if settings.averaged:
+            work = max(work + 16 * n * n, settings.averaging_bytes(n, p, settings.kernel))
+        return peak(loading=loading, held=8 * n * p, work=work)
 
-    def compute(self, prepared: Prepared, net: Net) -> Arrays:
+    def work(self, settings: MatchSettings) -> float:
+        from deqcli.work import work_of_kernel, work_of_spectrum
+
+        if settings.tau0 is not None:
+            return 0.0
+        n, p = settings.shape
+        return 3 * (work_of_kernel(n, p) + work_of_spectrum(n))
+
+    def compute(self, prepared: Prepared, net: Net, start: int = 0, stop: int = 0) -> Arrays:
+        from deqcli.averaging import sum_chunk
         from deqcli.equivalents import eigenvalues
         from deqcli.kernels.exact import explicit_kernels
 
         model, twin = prepared.model, prepared.twin
         assert model is not None
+        if stop:
+            streams = partial(self.stream, prepared.settings, net.value)
+            acts = None if net == Net.DEQ else twin.acts
+            return sum_chunk(prepared.settings, model, acts, twin.kernel, (start, stop), streams)
         if net == Net.DEQ:
             (kernel,) = model.kernel(twin.kernel)
         else:
@@ -182,6 +233,9 @@ class MatchStudy(Study[MatchSettings, Prepared]):
             spectra, distances = _compare(load)
             findings |= distances
             frames += _eigenvalue_rows(twin, spectra, distances)
+            if settings.averaged:
+                findings["averaged"], rows = _averaged(settings, load)
+                frames.append(rows)
         table = pd.concat(frames, ignore_index=True)
         table["act"] = activation(settings.act).name
         table["sigma_a2"] = settings.sigma_a2
@@ -212,13 +266,27 @@ class MatchStudy(Study[MatchSettings, Prepared]):
                     f"({findings[f'{net}_relative']:.2g} of the DEQ's norm {findings['norm']:.4g})"
                 )
 
+        if averaged := findings.get("averaged"):
+            from deqcli.averaging import sentence
+
+            yield f"  {sentence(averaged)}"
+
     def shortcomings(self, findings: Mapping[str, Any]) -> Sequence[str]:
         return () if findings["feasible"] else ("no exact match; the nearest network is shown",)
 
     def quantities(self, settings: MatchSettings) -> Sequence[Quantity]:
         deq, twin = settings.kernel.letter, "Σ" if settings.kernel.explicit == Kernel.CK else "Θ̃"
         difference = f"‖{deq} − {twin}‖"
-        return tuple(
+        averaged = Quantity(
+            "averaged_distance",
+            f"{difference}, both averaged over random networks",
+            _averaged_distance,
+            needs=("n", "p", "realizations"),
+            remark=_average_text,
+            # Another seed is one of exact kernels: networks are not simulated again.
+            seeded=False,
+        )
+        return (averaged,) * settings.averaged + tuple(
             Quantity(key, name, partial(_finding, key=key), needs=needs)
             for key, name, needs in (
                 ("matched_distance", f"{difference}, twin", ("n", "p")),
@@ -228,7 +296,10 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         )
 
     def reseeded(self, settings: MatchSettings, seed: int) -> MatchSettings | None:
-        return replace(settings, seed=seed) if settings.drawn and settings.tau0 is None else None
+        """Exact kernels show what another draw of the data changes."""
+        if not settings.drawn or settings.tau0 is not None:
+            return None
+        return replace(settings, seed=seed, averaged=False)
 
     def exports(
         self, settings: MatchSettings, prepare: Callable[[], Prepared]
@@ -245,6 +316,44 @@ class MatchStudy(Study[MatchSettings, Prepared]):
 
 def _finding(run: Finished, key: str) -> Measured:
     return Measured(run.findings[key])
+
+
+def _averaged_distance(run: Finished) -> Measured:
+    averaged = run.findings["averaged"]
+    return Measured(averaged["distance"], noise=averaged["noise_floor"])
+
+
+def _average_text(run: Finished) -> str:
+    from deqcli.averaging import sentence
+
+    return sentence(run.findings["averaged"]) + "."
+
+
+def _chunks(settings: MatchSettings) -> list[tuple[int, int]]:
+    from deqcli.averaging import chunks
+
+    return chunks(settings.realizations, settings.shape[0]) if settings.averaged else []
+
+
+def _averaged(settings: MatchSettings, load: Load) -> tuple[dict[str, Any], pd.DataFrame]:
+    """Return how far the averages of DEQ and twin are apart, as findings and as rows."""
+    import pandas as pd
+
+    from deqcli.averaging import chunk_key, compare
+
+    deq, twin = (
+        [partial(load, chunk_key(chunk, net)) for chunk in _chunks(settings)] for net in _AVERAGED
+    )
+    size = {"realizations": settings.realizations, "width": settings.width}
+    findings = compare(deq, twin) | size
+    values = pd.Series(findings, dtype=float).dropna()
+    rows = {
+        "kind": "average",
+        "source": Net.MATCHED.value,
+        "name": values.index,
+        "distance": values,
+    }
+    return findings, pd.DataFrame(rows)
 
 
 def _compare(load: Load) -> tuple[dict[Net, NDArray[np.float64]], dict[str, float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from deqcli.models import Model
     from deqcli.study import Arrays, Load
 
-# A chunk is what a kill can cost; large kernels make fewer and larger parts to spare the disk.
-_CHUNK, _LARGE_N, _LARGE_PARTS = 20, 2000, 8
+# What a distance is relative to, and what sampling alone would make of it.
+_SHARES = ("relative", "network_relative", "noise_floor")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,12 +75,16 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
         "--data mnist --classes 6,8 --n 6000 --estimator exact",
         "--act tanh --weights rademacher --realizations 100 --format png,pdf",
     )
+    version = 2
     quick = {"n": 1000, "realizations": 40}
     # Networks are solved in single precision.
     tolerances = {
         "eigenvalue": Tolerance(1e-5, 1e-6),
         "distance": Tolerance(1e-3, 1e-5),
         "norm": Tolerance(1e-5),
+        "relative": Tolerance(1e-3, 1e-5),
+        "network_relative": Tolerance(1e-3, 1e-5),
+        "noise_floor": Tolerance(1e-3, 1e-5),
     }
 
     def prepare(self, settings: SpectrumSettings) -> Prepared:
@@ -91,12 +96,12 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
 
     def points(self, settings: SpectrumSettings) -> dict[str, tuple[Any, ...]]:
         """The two closed routes, and chunks of realizations."""
+        from deqcli.averaging import chunk_key
+
         points: dict[str, tuple[Any, ...]] = {"equivalent": ("equivalent",)}
         if Estimator.EXACT in settings.estimator:
             points["exact"] = ("exact",)
-        for start, stop in _chunks(settings):
-            points[_chunk_key(start, stop)] = ("realizations", start, stop)
-        return points
+        return points | {chunk_key(chunk): ("realizations", *chunk) for chunk in _chunks(settings)}
 
     def memory(self, settings: SpectrumSettings) -> int:
         from deqcli.runs.memory import peak
@@ -108,6 +113,18 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
             work = max(50 * n * n, settings.averaging_bytes(n, p, settings.kernel))
         loading = settings.law(settings.p).loading(settings.n)
         return peak(loading=loading, held=8 * n * p, work=work)
+
+    def work(self, settings: SpectrumSettings) -> float:
+        from deqcli.work import work_of_kernel, work_of_networks, work_of_spectrum
+
+        n, p = settings.shape
+        work = work_of_spectrum(n)
+        if Estimator.EXACT in settings.estimator:
+            work += work_of_kernel(n, p) + work_of_spectrum(n)
+        if Estimator.MONTE_CARLO in settings.estimator:
+            each = work_of_networks(n, p, settings.width, settings.kernel)
+            work += settings.realizations * each + work_of_spectrum(n)
+        return work
 
     def compute(self, prepared: Prepared, kind: str, start: int = 0, stop: int = 0) -> Arrays:
         from deqcli.equivalents import eigenvalues
@@ -159,9 +176,11 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
                 findings["monte_carlo"]["distance_to_exact"] = distance
             spectra["monte-carlo"], kernels["monte-carlo"] = eigenvalues(average), average
         distances = {
-            source: _distance(settings, kernels[source], prepared.closed)
+            source: _distance(settings, model, kernels[source], prepared.closed)
             for source in sorted(kernels)
         }
+        if Estimator.MONTE_CARLO in settings.estimator:
+            distances["monte-carlo"]["noise_floor"] = findings["monte_carlo"]["noise_floor"]
         findings["distances"] = distances
         # Decided on the equivalent: it is what tells how many the theory expects.
         findings["isolated"] = count_isolated(spectra["equivalent"][::-1])
@@ -183,10 +202,18 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
 
     def sentences(self, findings: Mapping[str, Any]) -> Iterable[str]:
         for source, values in findings["distances"].items():
-            yield (
+            text = (
                 f"{source}: distance to the equivalent {values['distance']:.4g} "
-                f"({values['relative']:.2g} of the norm {values['norm']:.4g})"
+                f"({values['relative']:.2g} of the norm {values['norm']:.4g}"
             )
+            if "input_norm" in values:
+                text += f", of which the inputs make {values['input_norm']:.4g}"
+                if values["network_relative"] is not None:
+                    text += f"; {values['network_relative']:.2g} of the kernel without them"
+            text += ")"
+            if values.get("noise_floor") is not None:
+                text += f"; two such averages are {values['noise_floor']:.2g} apart"
+            yield text
 
     def shortcomings(self, findings: Mapping[str, Any]) -> Sequence[str]:
         averages = findings.get("monte_carlo", {})
@@ -220,7 +247,8 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
 
 
 def _measured_distance(run: Finished, source: str) -> Measured:
-    return Measured(run.findings["distances"][source]["distance"])
+    found = run.findings["distances"][source]
+    return Measured(found["distance"], noise=found.get("noise_floor"))
 
 
 def _columns(**values: Any) -> Arrays:
@@ -230,31 +258,29 @@ def _columns(**values: Any) -> Arrays:
 
 
 def _chunks(settings: SpectrumSettings) -> list[tuple[int, int]]:
-    total = settings.realizations if Estimator.MONTE_CARLO in settings.estimator else 0
-    large = settings.shape[0] > _LARGE_N
-    size = max(_CHUNK, -(-total // _LARGE_PARTS)) if large else _CHUNK
-    return [(start, min(start + size, total)) for start in range(0, total, size)]
+    from deqcli.averaging import chunks
 
-
-def _chunk_key(start: int, stop: int) -> str:
-    return f"realizations {start:05d}-{stop:05d}"
+    averaged = Estimator.MONTE_CARLO in settings.estimator
+    return chunks(settings.realizations, settings.shape[0]) if averaged else []
 
 
 def _average(settings: SpectrumSettings, load: Load) -> tuple[NDArray[np.float64], dict[str, Any]]:
     """Return the kernel averaged over the realizations that converged, and how they did."""
     import numpy as np
 
+    from deqcli.averaging import average, chunk_key
     from deqcli.errors import InputError
 
-    total: NDArray[np.float64] | None = None
     columns: dict[str, list[NDArray[Any]]] = {}
-    for start, stop in _chunks(settings):
-        part = load(_chunk_key(start, stop))
-        total = part["sum"] if total is None else total + part["sum"]
+
+    def part(chunk: tuple[int, int]) -> Arrays:
+        arrays = load(chunk_key(chunk))
         for key in ("converged", "iterations", "residual", "status"):
-            columns.setdefault(key, []).append(part[key])
+            columns.setdefault(key, []).append(arrays[key])
+        return arrays
+
+    mean = average([partial(part, chunk) for chunk in _chunks(settings)])
     solves = {key: np.concatenate(values) for key, values in columns.items()}
-    assert total is not None
     good = solves["converged"]
     if not good.any():
         raise InputError(
@@ -271,27 +297,35 @@ def _average(settings: SpectrumSettings, load: Load) -> tuple[NDArray[np.float64
         "residual_max": float(solves["residual"][good].max()),
         "tolerance": settings.tolerance,
         "solver": settings.solver,
+        "noise_floor": mean.floor(),
     }
-    return total / good.sum(), statistics
+    return mean.mean, statistics
 
 
 def _distance(
-    settings: SpectrumSettings, kernel: NDArray[np.float64], closed: Equivalent
-) -> dict[str, float]:
-    r"""Return the operator-norm distance of a kernel to its equivalent.
+    settings: SpectrumSettings, model: Model, kernel: NDArray[np.float64], closed: Equivalent
+) -> dict[str, Any]:
+    r"""Return the operator-norm distance of a kernel to its equivalent, and what it is part of.
 
-    A pre-activation kernel and its equivalent differ by :math:`\sigma_a^2` times what the
-    network's differ by, so one distance gives both.
+    A pre-activation kernel is :math:`\sigma_a^2` times the network's plus the inputs'
+    :math:`\sigma_b^2 XX^\top`, which its equivalent has exactly: one distance gives both, but the
+    inputs' part makes it look small beside the norm. So ``network_relative`` sets it beside the
+    network's part alone; None where that part is zero.
     """
     from deqcli.equivalents import operator_distance, operator_norm
 
     distance, norm = operator_distance(kernel, closed), operator_norm(kernel)
-    distances = {"distance": distance, "norm": norm, "relative": distance / norm}
+    distances: dict[str, Any] = {"distance": distance, "norm": norm, "relative": distance / norm}
     if not settings.kernel.before_activation:
         distances["preactivation_kernel"] = distance * settings.sigma_a2
-    elif settings.sigma_a2 > 0:
+        return distances | {"network_relative": distance / norm}
+    inputs = settings.sigma_b2 * (model.X @ model.X.T)
+    distances["input_norm"] = operator_norm(inputs)
+    part = operator_distance(kernel, inputs) if settings.sigma_a2 > 0 else 0.0
+    if settings.sigma_a2 > 0:
         distances["network_kernel"] = distance / settings.sigma_a2
-    return distances
+        distances["network_norm"] = part / settings.sigma_a2
+    return distances | {"network_relative": distance / part if part else None}
 
 
 def _rows(
@@ -299,7 +333,7 @@ def _rows(
     model: Model,
     source: str,
     spectrum: NDArray[np.float64],
-    distance: Mapping[str, float] | None,
+    distance: Mapping[str, Any] | None,
     findings: Mapping[str, Any],
 ) -> pd.DataFrame:
     import numpy as np
@@ -316,6 +350,7 @@ def _rows(
             "isolated": index < findings["isolated"],
             "distance": distance["distance"] if distance else 0.0,
             "norm": distance["norm"] if distance else float(np.abs(descending).max()),
+            **{name: _number(distance, name) for name in _SHARES},
             "kernel": settings.kernel,
             "act": model.act.name,
             "sigma_a2": settings.sigma_a2,
@@ -326,6 +361,12 @@ def _rows(
             "width": settings.width if averaged else 0,
         }
     )
+
+
+def _number(distance: Mapping[str, Any] | None, name: str) -> float:
+    """Return what is known of a source's distance, an empty cell where nothing is."""
+    value = distance.get(name) if distance else None
+    return math.nan if value is None else float(value)
 
 
 STUDY = Spectrum()

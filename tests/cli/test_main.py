@@ -196,6 +196,23 @@ def test_streams_that_are_closed_lead_nowhere(tmp_path, words, closed):
     said_in_order(done.stderr)
 
 
+def test_an_interrupt_that_python_drops_is_sent_again():
+    # Python prints and forgets what is raised in a callback of C.
+    code = (
+        "import ctypes, signal, sys, time\nimport deqcli.cli\nfrom deqcli.__main__ import main\n"
+        "def run(arguments):\n"
+        "    called = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))\n"
+        "    called()\n"
+        "    print('dropped', flush=True)\n"
+        "    try:\n        time.sleep(60)\n"
+        "    except KeyboardInterrupt:\n        return 130\n"
+        "    return 0\n"
+        "deqcli.cli.run = run\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nmain()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "dropped\n", "")
+
+
 def test_bench_kernel_prints_ratios(deqcli):
     done = deqcli("bench", "kernel", "--n", "150", "--p", "40", "--act", "relu", "--repeats", "1")
     assert done.code == 0

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from deqcli import misprints, study
+from deqcli import false_claims, misprints, study
 from deqcli.runs import provenance
 from deqcli.runs.seeds import stream
 from deqcli.settings import options
@@ -55,7 +55,7 @@ def quick_errata():
     """Leave out of the errata what takes long and is tested elsewhere."""
     with pytest.MonkeyPatch.context() as patch:
         name = "iclr-figure-1"
-        patch.setattr(misprints, "CLAIMS", {name: misprints.CLAIMS[name]})
+        patch.setattr(false_claims, "CLAIMS", {name: false_claims.CLAIMS[name]})
         patch.setattr(misprints, "NETWORKS", 2)
         patch.setattr(misprints, "WIDTH", 100)
         yield
@@ -173,9 +173,9 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(finished, deqcli, monkeypa
 
 #: `deqcli` with the errata cut as above.
 MORTAL = """
-from deqcli import misprints
+from deqcli import false_claims, misprints
 from deqcli.__main__ import main
-misprints.CLAIMS = {"iclr-figure-1": misprints.CLAIMS["iclr-figure-1"]}
+false_claims.CLAIMS = {"iclr-figure-1": false_claims.CLAIMS["iclr-figure-1"]}
 misprints.NETWORKS, misprints.WIDTH = 2, 100
 main()
 """

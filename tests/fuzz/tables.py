@@ -43,7 +43,8 @@ def _flow(table: pd.DataFrame, column: str) -> Mask:
     if column in _NOW_AND_THEN:
         # The first steps and the last have everything, unless the solve of the test samples
         # failed, which the next row then says.
-        return lost | ~table["step"].isin([0, 1]) & (table["step"] < last) | lost.shift(-1) & lost
+        lost_next = runs["status"].shift(-1, fill_value="ok") != "ok"
+        return lost | lost_next | ~table["step"].isin([0, 1]) & (table["step"] < last)
     if column == "contraction":
         # In one sweep, as a warm start may take, nothing is seen; the adjoint has its own.
         return lost | (table["step"] > 0) | (table["sweeps"] <= 2)

@@ -32,6 +32,11 @@ CALLS = {
     "Activation.centred": calls.activation_methods,
     "Kernel": calls.kernel_name,
     "accumulate": calls.accumulate,
+    "simulate": calls.simulate,
+    "plot": calls.plot,
+    "DEQRegressor": calls.regressor,
+    "DEQClassifier": calls.classifier,
+    "DEQKernel": calls.deq_kernel,
     "run": calls.run,
     "estimate_statistics": data_calls.estimate_statistics,
     "GaussianMixture": data_calls.mixture,
@@ -39,8 +44,8 @@ CALLS = {
     "sphere": data_calls.sphere,
     "load": data_calls.load,
 }
-#: Made by `accumulate`, returned by `run` and by `spectral_law`.
-WITHIN = {"Ensemble", "Result", "SpectralLaw", "__version__"}
+#: Made by `accumulate`, or returned by `load`, `run`, `simulate` and `spectral_law`.
+WITHIN = {"Dataset", "Ensemble", "Result", "Simulation", "SpectralLaw", "__version__", "errors"}
 
 
 def test_nothing_public_is_left_out():

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from deqcli import misprints, study
+from deqcli import false_claims, misprints, study
 from deqcli.cli import bench, run
 from deqcli.runs import files
 from deqcli.settings import Option, Settings, options
@@ -204,7 +204,7 @@ def hasten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_flush", lambda path: None)
     # The whole errata take half a minute at any n.
     claim = "iclr-figure-1"
-    monkeypatch.setattr(misprints, "CLAIMS", {claim: misprints.CLAIMS[claim]})
+    monkeypatch.setattr(false_claims, "CLAIMS", {claim: false_claims.CLAIMS[claim]})
     monkeypatch.setattr(misprints, "NETWORKS", 2)
     monkeypatch.setattr(misprints, "WIDTH", 100)
 
