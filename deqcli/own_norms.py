@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import qr
+from scipy.linalg import svd
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from deqcli.activations import Activation
@@ -29,6 +29,8 @@ from deqcli.vocabulary import Kernel
 Array = NDArray[np.float64]
 # Squares whose weight is below this, relative to the linear part, are rounding.
 _NOTHING = 1e-8
+# Directions of means that are kept, the leading ones: columns of factors are half its square.
+_MOST = 32
 
 
 def kernel_expansion(scalars: object, kernel: Kernel | str) -> Expansion:
@@ -117,10 +119,10 @@ def _directions(X: Array, centres: Array, labels: NDArray[np.int64], components:
     """Return an orthonormal basis of the class means and of the components, of shape (p, q)."""
     n, p = X.shape
     basis = np.zeros((p, 0))
-    size = float(np.linalg.norm(centres))
-    if size > 0:
-        Q, R, _ = qr(centres.T, mode="economic", pivoting=True, check_finite=False)
-        basis = Q[:, np.abs(np.diagonal(R)) > 1e-8 * size]
+    if centres.any():
+        weights = np.sqrt(np.bincount(labels, minlength=len(centres)))[:, None]
+        _, size, rows = svd(weights * centres, full_matrices=False, check_finite=False)
+        basis = rows[:_MOST][size[:_MOST] > 1e-8 * size[0]].T
     count = min(components, min(n, p) - 1 - basis.shape[1])
     if count <= 0:
         return basis

@@ -7,7 +7,7 @@ few stand apart, at places and with eigenvectors that the law gives (theory.md Â
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.fft import dct
 
 from deqcli.checks import shown
+from deqcli.display import Displayed
 from deqcli.errors import ConvergenceError, DataError, InputError
 from deqcli.own_norms import kernel_expansion
 from deqcli.scalars import Coefficients, ExplicitScalars, ImplicitScalars
@@ -48,8 +49,8 @@ class Mixture(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class SpectralLaw:
+@dataclass(frozen=True, repr=False)
+class SpectralLaw(Displayed):
     r"""The law of a kernel's spectrum.
 
     Attributes
@@ -67,10 +68,18 @@ class SpectralLaw:
     """
 
     counts: NDArray[np.int64]
-    equations: Coupled = field(repr=False)
+    equations: Coupled
     edges: Intervals
     atoms: tuple[Atom, ...]
     spikes: tuple[Spike, ...]
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "samples": tuple(map(int, self.counts)),
+            "bulk": ", ".join(f"{left:.6g} to {right:.6g}" for left, right in self.edges) or "none",
+            "atoms": ", ".join(f"{a.mass:.4g} at {a.position:.6g}" for a in self.atoms) or "none",
+            "isolated": tuple(spike.position for spike in self.spikes) or "none",
+        }
 
     @property
     def edge(self) -> float:
@@ -240,14 +249,28 @@ def spectral_law(
     covariances = covariances_of(
         means[present], [matrices[a] for a in present], shape, sizes[present] / sizes.sum()
     )
+    return law_on(covariances, sizes, scalars, kernel, form)
+
+
+def law_on(
+    covariances: Covariances,
+    counts: NDArray[np.int64],
+    scalars: ImplicitScalars | ExplicitScalars | Coefficients,
+    kernel: Kernel | str,
+    form: Form | str,
+) -> SpectralLaw:
+    """Return the law for given covariances, those of the classes that have samples."""
+    present = counts[counts > 0]
     try:
         with np.errstate(all="ignore"):
-            model = _model(covariances, scalars, kernel, Form.of(form, "form"), sizes[present])
-            return law_of(model, sizes)
+            return law_of(
+                _model(covariances, scalars, kernel, Form.of(form, "form"), present), counts
+            )
     except (ConvergenceError, np.linalg.LinAlgError):
         raise ConvergenceError(
-            f"the spectrum of {sizes.sum()} samples in {means.shape[1]} dimensions has no law that "
-            "could be found; give a dimension of the order of their number and moderate means."
+            f"the spectrum of {counts.sum()} samples in {covariances.dimension} dimensions has no "
+            "law that could be found; give a dimension of the order of their number and moderate "
+            "means."
         ) from None
 
 
