@@ -10,12 +10,15 @@ Eigenvalues and operator norms, of kernels and of these, are here too.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigvalsh, qr
 from scipy.sparse.linalg import LinearOperator, aslinearoperator, eigsh
 
 from deqcli.checks import LARGEST, Range, number, shown
+from deqcli.display import Displayed
 from deqcli.errors import DataError, InputError
 from deqcli.kernels.matrix import check_samples
 from deqcli.scalars import Coefficients, ExplicitScalars, ImplicitScalars, SphereScalars
@@ -25,7 +28,7 @@ from deqcli.vocabulary import Kernel
 Array = NDArray[np.float64]
 
 
-class Equivalent(LinearOperator):  # type: ignore[misc]
+class Equivalent(Displayed, LinearOperator):  # type: ignore[misc]
     r"""The matrix :math:`c\,XX^\top + V C V^\top + \delta I`, kept in factors.
 
     A scipy ``LinearOperator``: products cost O(np), and the whole spectrum an eigenproblem of
@@ -68,6 +71,20 @@ class Equivalent(LinearOperator):  # type: ignore[misc]
 
     def _adjoint(self) -> Equivalent:
         return self
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return the matrix for ``np.asarray``; it is always made anew."""
+        if copy is False:
+            raise ValueError("the matrix of an Equivalent has to be made; allow a copy.")
+        return self.dense().astype(dtype or np.float64, copy=False)
+
+    def _facts(self) -> dict[str, object]:
+        (n, p), q = self.X.shape, self.factor.shape[1]
+        return {
+            "matrix": f"{n} x {n}, kept as {n} x {p} and {n} x {q}",
+            "weight of XX'": self.linear,
+            "ridge": self.ridge,
+        }
 
     def dense(self) -> Array:
         """Return the matrix, of shape (n, n)."""

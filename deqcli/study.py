@@ -136,6 +136,13 @@ class Study(abc.ABC, Generic[S, P]):
     def memory(self, settings: S) -> int:
         """Return the bytes that one process needs at most; allocates nothing of that size."""
 
+    def work(self, settings: S) -> float:
+        """Return about how many multiplications a run is, for an estimate of its time.
+
+        0, where nobody knows. Only ratios matter: a run at another size measures the speed.
+        """
+        return 0.0
+
     def memory_remedy(self, settings: S) -> str:
         """Say which setting to change where :meth:`memory` is too much.
 

@@ -17,7 +17,8 @@ from deqcli.finite.equilibrium import Elementwise
     "words",
     [
         "scalars --tau0 1e-160", "scalars --tau0 1e200", "scalars --tau0 nan",
-        "scalars --sigma-b2 1e-320", "scalars --sigma-a2 1e-320", "match --tau0 1e200", "match --tau0 1e-160",
+        "scalars --sigma-b2 1e-320", "scalars --sigma-a2 1e-320",
+        "match --tau0 1e200", "match --tau0 1e-160",
         "match --tau0 1 --act cubic:a3=0,a2=0,a1=0 --sigma-a2 0",
         "match --tau0 1 --act htanh:a=0,c=1", "match --data sphere --n 8 --p 9 --act htanh:a=0,c=1",
         "spectrum --n 8 --p 9 --act htanh:a=0,c=1", "spectrum --n 8 --p 99999999999999999999",

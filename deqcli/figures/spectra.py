@@ -42,6 +42,8 @@ def draw_bulk(axes: Axes, spectra: Sequence[Bulk], reference: NDArray[np.float64
     """Draw histograms with the same bins, which the values of ``reference`` choose."""
     wide = is_wide(reference)
     low, high = float(reference.min()), float(reference.max())
+    if low == high:
+        low, high = low - (0.5 * abs(low) or 0.5), high + (0.5 * abs(high) or 0.5)
     # About one bin for twelve eigenvalues shows the shape of the law without the noise.
     number = int(np.clip(spectra[0].values.size / 12, 12, 60))
     spaced = np.geomspace if wide else np.linspace

@@ -43,7 +43,7 @@ def check_samples(X: object, name: str = "X", least: int = 1) -> Array:
         if array.dtype.kind == "c":
             raise TypeError("complex numbers")
         array = np.ascontiguousarray(array, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"`{name}` must be numeric, (samples, features): {error}.") from error
     if array.ndim != 2 or array.shape[1] == 0:
         raise DataError(

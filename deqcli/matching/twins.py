@@ -13,6 +13,7 @@ import numpy as np
 
 from deqcli.activations import Activation, activation
 from deqcli.checks import shown
+from deqcli.display import Displayed
 from deqcli.errors import InputError
 from deqcli.matching.reasons import failure, success
 from deqcli.matching.solve import solve
@@ -61,8 +62,8 @@ class Attempt:
     reason: str
 
 
-@dataclass(frozen=True)
-class Match:
+@dataclass(frozen=True, repr=False)
+class Match(Displayed):
     """An explicit network beside the DEQ that it is to equal.
 
     Attributes
@@ -108,6 +109,15 @@ class Match:
     tau0: float = 1.0
     deq: ImplicitScalars | None = None
     dimension: int | None = None
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "of": f"the {self.kernel} of {self.deq.activation}" if self.deq else f"a {self.kernel}",
+            "feasible": "yes" if self.feasible else "no",
+            "layers": [f"{name} - {shift:.6g}" for name, shift in self.names],
+            "worst residual": self.worst,
+            "why": self.reason,
+        }
 
     @property
     def twin_kernel(self) -> Kernel:

@@ -114,6 +114,18 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
         loading = settings.law(settings.p).loading(settings.n)
         return peak(loading=loading, held=8 * n * p, work=work)
 
+    def work(self, settings: SpectrumSettings) -> float:
+        from deqcli.work import work_of_kernel, work_of_networks, work_of_spectrum
+
+        n, p = settings.shape
+        work = work_of_spectrum(n)
+        if Estimator.EXACT in settings.estimator:
+            work += work_of_kernel(n, p) + work_of_spectrum(n)
+        if Estimator.MONTE_CARLO in settings.estimator:
+            each = work_of_networks(n, p, settings.width, settings.kernel)
+            work += settings.realizations * each + work_of_spectrum(n)
+        return work
+
     def compute(self, prepared: Prepared, kind: str, start: int = 0, stop: int = 0) -> Arrays:
         from deqcli.equivalents import eigenvalues
         from deqcli.monte_carlo import accumulate

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import deqcli
+import deqcli.errors
 from deqcli.activations import Activation
 
 from .hostile import (
@@ -164,7 +165,8 @@ def named_activation(rng: Random) -> Any:
     x = matrix(rng, 2, 3)
     good = isinstance(x, np.ndarray) and x.dtype.kind == "f" and np.isfinite(x).all()
     follow = (lambda act: act(np.clip(x, -9, 9))) if good else None
-    return deqcli.activation, {"name": hostile(rng, pick(rng, ACTIVATIONS), 0.3)}, follow
+    name = pick(rng, ACTIVATIONS if rng.random() < 0.7 else OWN)
+    return deqcli.activation, {"name": hostile(rng, name, 0.3)}, follow
 
 
 OWN: tuple[Callable[..., Any], ...] = (
@@ -230,6 +232,72 @@ def accumulate(rng: Random) -> Any:
 
 def _accumulated(settings: Arguments, **arguments: Any) -> Any:
     return deqcli.accumulate(ensemble=deqcli.Ensemble(**settings), **arguments)
+
+
+def simulate(rng: Random) -> Any:
+    arguments = {"X": matrix(rng, *(int(size) for size in rng.integers(1, 6, 2))), **deq(rng)}
+    names: Arguments = {
+        "kernel": pick(rng, KERNELS), "width": 15, "realizations": int(pick(rng, (2, 3))),
+        "weights": pick(rng, ("gaussian", "rademacher", "student-t")), "seed": 3,
+    }  # fmt: skip
+    return (
+        deqcli.simulate,
+        arguments | {name: hostile(rng, good, 0.05) for name, good in names.items()},
+        np.asarray,
+    )
+
+
+def plot(rng: Random) -> Any:
+    roll = rng.random()
+    if roll < 0.5:
+        one = [_square_matrix(rng), hostile(rng, np.arange(30.0), 0.2)]
+        spectra = pick(rng, (one[0], one[1], dict(enumerate(one)), {"a": one[1]}))
+        isolated = hostile(rng, pick(rng, (None, 0, 2)), 0.1)
+        arguments = {"spectra": hostile(rng, spectra, 0.05), "isolated": isolated}
+        return deqcli.plot.spectrum, arguments, _drawn
+    if roll < 0.75:
+        arguments = {"acts": layers(rng), "reach": hostile(rng, 3.0)}
+        return deqcli.plot.activations, arguments, _drawn
+    several = [hostile(rng, good, 0.05) for good in (50, 100, 200)]
+    arguments = {"n": hostile(rng, several, 0.1)}
+    arguments["errors"] = hostile(rng, [hostile(rng, 0.1, 0.05) for _ in range(3)], 0.1)
+    return deqcli.plot.errors, arguments, _drawn
+
+
+def _drawn(figure: Any) -> None:
+    figure.draw_without_rendering()
+
+
+def regressor(rng: Random) -> Any:
+    return _estimator(rng, deqcli.DEQRegressor, rng.standard_normal(6))
+
+
+def classifier(rng: Random) -> Any:
+    return _estimator(rng, deqcli.DEQClassifier, labels(rng, 6))
+
+
+def _estimator(rng: Random, cls: type, y: Any) -> Any:
+    names = {"kernel": pick(rng, KERNELS), "ridge": 1e-2, "preprocess": "centred"}
+    settings = {**deq(rng), **{name: hostile(rng, good, 0.05) for name, good in names.items()}}
+    X, new = matrix(rng, 6, 3), matrix(rng, 2, 3)
+    arguments = {"X": X, "y": y, "new": new, "settings": settings}
+    return functools.partial(_fitted, cls), arguments, None
+
+
+def _fitted(cls: type, X: Any, y: Any, new: Any, settings: Arguments) -> Any:
+    try:
+        return cls(**settings).fit(X, y).predict(new)
+    except deqcli.errors.DeqcliError:
+        raise
+    # What is wrong with X and y scikit-learn says itself.
+    except (ValueError, TypeError, UserWarning, RuntimeWarning) as error:
+        raise deqcli.errors.InputError("scikit-learn refused it.") from error
+
+
+def deq_kernel(rng: Random) -> Any:
+    arguments = {**deq(rng), "kernel": hostile(rng, pick(rng, KERNELS), 0.05)}
+    X = matrix(rng, 4, 3)
+    return deqcli.DEQKernel, arguments, lambda kernel: kernel(X)
 
 
 def run(rng: Random) -> Any:

@@ -31,6 +31,11 @@ CALLS = {
     "Activation.centred": calls.activation_methods,
     "Kernel": calls.kernel_name,
     "accumulate": calls.accumulate,
+    "simulate": calls.simulate,
+    "plot": calls.plot,
+    "DEQRegressor": calls.regressor,
+    "DEQClassifier": calls.classifier,
+    "DEQKernel": calls.deq_kernel,
     "run": calls.run,
     "estimate_statistics": data_calls.estimate_statistics,
     "GaussianMixture": data_calls.mixture,
@@ -38,8 +43,8 @@ CALLS = {
     "sphere": data_calls.sphere,
     "load": data_calls.load,
 }
-#: Made by `accumulate` and returned by `run`.
-WITHIN = {"Ensemble", "Result", "__version__"}
+#: Made by `accumulate`, or returned by `load`, `run` and `simulate`.
+WITHIN = {"Dataset", "Ensemble", "Result", "Simulation", "__version__", "errors"}
 
 
 def test_nothing_public_is_left_out():
