@@ -29,7 +29,8 @@ def draw(table: pd.DataFrame) -> Figure:
     spectra = table[table["kind"] == "eigenvalue"]
     curves = table[table["kind"] == "activation"]
     known = table[table["kind"] == "average"]
-    averages = dict(zip(known["name"], known["distance"], strict=True))
+    # Without samples there is neither a distance nor its column.
+    averages = {} if known.empty else known.set_index("name")["distance"].to_dict()
     first = table.iloc[0]
     sphere = first["data"] == "sphere"
     figure = Figure(figsize=(PAGE, 2.5), layout="constrained")

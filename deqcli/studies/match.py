@@ -275,7 +275,9 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         if findings["feasible"]:
             return ()
         # What the equations of a corollary give need not be the nearest.
-        nearest = "" if "Corollary 2" in findings["verdict"] else "; the nearest network is shown"
+        nearest = (
+            "" if "Corollary 2" in findings.get("verdict", "") else "; the nearest network is shown"
+        )
         return (f"no exact match{nearest}",)
 
     def quantities(self, settings: MatchSettings) -> Sequence[Quantity]:
