@@ -30,7 +30,9 @@ def draw(table: pd.DataFrame) -> Figure:
     curves = table[table["kind"] == "activation"]
     known = table[table["kind"] == "average"]
     # Without samples there is neither a distance nor its column.
-    averages = {} if known.empty else known.set_index("name")["distance"].to_dict()
+    averages: dict[str, float] = {}
+    if not known.empty:
+        averages = dict(zip(known["name"], known["distance"], strict=True))
     first = table.iloc[0]
     sphere = first["data"] == "sphere"
     figure = Figure(figsize=(PAGE, 2.5), layout="constrained")
