@@ -139,9 +139,11 @@ class Study(abc.ABC, Generic[S, P]):
     def work(self, settings: S) -> float:
         """Return about how many multiplications a run is, for an estimate of its time.
 
-        0, where nobody knows. Only ratios matter: a run at another size measures the speed.
+        By the function of the study's name in ``deqcli/work.py``; 0, where there is none. Only
+        ratios matter: a run at another size measures the speed.
         """
-        return 0.0
+        counts = getattr(importlib.import_module("deqcli.work"), self.name.replace("-", "_"), None)
+        return 0.0 if counts is None else float(counts(settings))
 
     def memory_remedy(self, settings: S) -> str:
         """Say which setting to change where :meth:`memory` is too much.

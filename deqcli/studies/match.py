@@ -189,14 +189,6 @@ class MatchStudy(Study[MatchSettings, Prepared]):
             work = max(work + 16 * n * n, settings.averaging_bytes(n, p, settings.kernel))
         return peak(loading=loading, held=8 * n * p, work=work)
 
-    def work(self, settings: MatchSettings) -> float:
-        from deqcli.work import work_of_kernel, work_of_spectrum
-
-        if settings.tau0 is not None:
-            return 0.0
-        n, p = settings.shape
-        return 3 * (work_of_kernel(n, p) + work_of_spectrum(n))
-
     def compute(self, prepared: Prepared, net: Net, start: int = 0, stop: int = 0) -> Arrays:
         from deqcli.averaging import sum_chunk
         from deqcli.equivalents import eigenvalues
