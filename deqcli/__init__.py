@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from deqcli.scalars import sphere_scalars as sphere_scalars
     from deqcli.simulation import Simulation as Simulation
     from deqcli.simulation import simulate as simulate
+    from deqcli.spectral.law import SpectralLaw as SpectralLaw
+    from deqcli.spectral.law import spectral_law as spectral_law
     from deqcli.statistics import estimate_statistics as estimate_statistics
     from deqcli.vocabulary import Kernel as Kernel
 
@@ -57,6 +59,7 @@ _HOME = {
     "deqcli.runs.execute": ("Result", "run"),
     "deqcli.simulation": ("Simulation", "simulate"),
     "deqcli.scalars": ("explicit_scalars", "implicit_scalars", "sphere_scalars"),
+    "deqcli.spectral.law": ("SpectralLaw", "spectral_law"),
     "deqcli.statistics": ("estimate_statistics",),
     "deqcli.vocabulary": ("Kernel",),
 }

@@ -209,11 +209,13 @@ class Study(abc.ABC, Generic[S, P]):
     def cut(self, settings: S, limits: Mapping[str, int]) -> tuple[S, tuple[str, ...]]:
         """Return smaller settings, and the names of those that changed.
 
-        Where n falls, the dimension p falls with it.
+        Where n falls, the dimension p falls with it. What the settings do not use stays.
         """
         changes: dict[str, Any] = {}
         for name, limit in limits.items():
             value = getattr(settings, name)
+            if name in settings.unused():
+                continue
             if isinstance(value, tuple):
                 changes[name] = tuple(entry for entry in value if entry <= limit)
             elif value is not None:

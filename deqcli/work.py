@@ -12,9 +12,9 @@ from deqcli.vocabulary import Estimator, Kernel, Net
 
 
 def spectrum(settings: Any) -> float:
-    """Of the spectra of the equivalent, of the exact kernel and of the average over networks."""
+    """Of the spectra of the equivalents, of the exact kernel and of the average over networks."""
     n, p = settings.shape
-    work = _spectrum(n)
+    work = len(settings.form) * _spectrum(n)
     if Estimator.EXACT in settings.estimator:
         work += _kernel(n, p) + _spectrum(n)
     if Estimator.MONTE_CARLO in settings.estimator:

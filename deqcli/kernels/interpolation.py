@@ -49,7 +49,7 @@ def _points(count: int) -> Array:
     return np.asarray(np.cos(np.pi * (np.arange(count) + 0.5) / count))
 
 
-def _transform(count: int) -> Array:
+def transform(count: int) -> Array:
     """Matrix from values at ``count`` Chebyshev points to Chebyshev coefficients."""
     matrix = chebvander(_points(count), count - 1).T * (2 / count)
     matrix[0] /= 2
@@ -64,10 +64,10 @@ def _resolved(coefficients: Array, axis: int) -> bool:
 
 def fit_diagonals(pairs: PairKernel, interval: Interval) -> Callable[[Array], PairValues] | None:
     """Interpolate the kernels' diagonals in the norm; None where no admissible degree does it."""
-    for count in _sizes(9, _MAX_NORM_DEGREE * 2, interval):
+    for count in sizes(9, _MAX_NORM_DEGREE * 2, interval):
         nodes = interval.nodes(count)
         values = np.stack(pairs(nodes, nodes, np.zeros_like(nodes)), axis=1)
-        series = _transform(count) @ values
+        series = transform(count) @ values
         if count == 1 or all(_resolved(column, 0) for column in series.T):
             return lambda norm: PairValues(
                 *(chebvander(interval.unit(norm), len(series) - 1) @ series).T
@@ -75,7 +75,7 @@ def fit_diagonals(pairs: PairKernel, interval: Interval) -> Callable[[Array], Pa
     return None
 
 
-def _sizes(start: int, largest: int, interval: Interval) -> list[int]:
+def sizes(start: int, largest: int, interval: Interval) -> list[int]:
     """Return numbers of points to try; one suffices where the interval is a point."""
     if interval.high - interval.low <= 4e-16 * abs(interval.high):
         return [1]
@@ -114,8 +114,8 @@ class PairTable:
             values = np.concatenate([pairs(*part).of(kernel) for part in parts])
             return values.reshape(grid[0].shape)
 
-        norm_sizes = _sizes(5, _MAX_NORM_DEGREE, norms)
-        angle_sizes = _sizes(9, _MAX_ANGLE_DEGREE, omegas)
+        norm_sizes = sizes(5, _MAX_NORM_DEGREE, norms)
+        angle_sizes = sizes(9, _MAX_ANGLE_DEGREE, omegas)
         a, b = _guess_sizes(select, norms, omegas, norm_sizes, angle_sizes)
         while a < len(norm_sizes) and b < len(angle_sizes):
             coefficients = _coefficients(select, norms, omegas, norm_sizes[a], angle_sizes[b])
@@ -186,7 +186,7 @@ def _guess_sizes(
 
     def first(counts: list[int], interval: Interval, line: Callable[[Array], Array]) -> int:
         for index, count in enumerate(counts):
-            if count == 1 or _resolved(_transform(count) @ line(interval.nodes(count)), 0):
+            if count == 1 or _resolved(transform(count) @ line(interval.nodes(count)), 0):
                 return index
         return len(counts)
 
@@ -205,7 +205,7 @@ def _coefficients(
     values = np.empty((angle_count, norm_count, norm_count))
     values[:, first, second] = flat.T
     values[:, second, first] = flat.T
-    to_norm, to_angle = _transform(norm_count), _transform(angle_count)
+    to_norm, to_angle = transform(norm_count), transform(angle_count)
     in_norms = to_norm @ values @ to_norm.T
     return np.einsum("ck,kab->cab", to_angle, in_norms)
 

@@ -264,7 +264,13 @@ class MatchStudy(Study[MatchSettings, Prepared]):
             yield f"  {sentence(averaged)}"
 
     def shortcomings(self, findings: Mapping[str, Any]) -> Sequence[str]:
-        return () if findings["feasible"] else ("no exact match; the nearest network is shown",)
+        if findings["feasible"]:
+            return ()
+        # What the equations of a corollary give need not be the nearest.
+        nearest = (
+            "" if "Corollary 2" in findings.get("verdict", "") else "; the nearest network is shown"
+        )
+        return (f"no exact match{nearest}",)
 
     def quantities(self, settings: MatchSettings) -> Sequence[Quantity]:
         deq, twin = settings.kernel.letter, "Σ" if settings.kernel.explicit == Kernel.CK else "Θ̃"

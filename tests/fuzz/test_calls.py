@@ -21,6 +21,7 @@ CALLS = {
     "sphere_scalars": calls.sphere_scalars,
     "equivalent": calls.equivalent,
     "Equivalent": calls.operator,
+    "spectral_law": calls.spectral_law,
     "match": calls.match,
     "match_sphere": calls.match_sphere,
     "export": calls.export,
@@ -43,8 +44,8 @@ CALLS = {
     "sphere": data_calls.sphere,
     "load": data_calls.load,
 }
-#: Made by `accumulate`, or returned by `load`, `run` and `simulate`.
-WITHIN = {"Dataset", "Ensemble", "Result", "Simulation", "__version__", "errors"}
+#: Made by `accumulate`, or returned by `load`, `run`, `simulate` and `spectral_law`.
+WITHIN = {"Dataset", "Ensemble", "Result", "Simulation", "SpectralLaw", "__version__", "errors"}
 
 
 def test_nothing_public_is_left_out():
