@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from deqcli.activations import Activation, activation, activations
 from deqcli.checks import POSITIVE, number
 from deqcli.gaussian import check_existence
-from deqcli.kernels.matrix import Combination, KernelMatrix, check_samples
+from deqcli.kernels.matrix import KernelMatrix, check_samples
 from deqcli.kernels.pairs import ExplicitPairs, ImplicitPairs, PairKernel
+from deqcli.kernels.tiles import Combination
 from deqcli.vocabulary import Kernel
 
 Array = NDArray[np.float64]
