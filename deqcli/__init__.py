@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from deqcli.scalars import explicit_scalars as explicit_scalars
     from deqcli.scalars import implicit_scalars as implicit_scalars
     from deqcli.scalars import sphere_scalars as sphere_scalars
+    from deqcli.spectral.law import SpectralLaw as SpectralLaw
+    from deqcli.spectral.law import spectral_law as spectral_law
     from deqcli.statistics import estimate_statistics as estimate_statistics
     from deqcli.vocabulary import Kernel as Kernel
 
@@ -46,6 +48,7 @@ _HOME = {
     "deqcli.monte_carlo": ("Ensemble", "accumulate"),
     "deqcli.runs.execute": ("Result", "run"),
     "deqcli.scalars": ("explicit_scalars", "implicit_scalars", "sphere_scalars"),
+    "deqcli.spectral.law": ("SpectralLaw", "spectral_law"),
     "deqcli.statistics": ("estimate_statistics",),
     "deqcli.vocabulary": ("Kernel",),
 }

@@ -75,7 +75,7 @@ def _points(count: int) -> Array:
     return np.asarray(np.cos(np.pi * (np.arange(count) + 0.5) / count))
 
 
-def _transform(count: int) -> Array:
+def transform(count: int) -> Array:
     """Matrix from values at ``count`` Chebyshev points to Chebyshev coefficients."""
     matrix = chebvander(_points(count), count - 1).T * (2 / count)
     matrix[0] /= 2
@@ -90,10 +90,10 @@ def _resolved(coefficients: Array, axis: int, tolerance: float = TOLERANCE) -> b
 
 def fit_diagonals(pairs: PairKernel, interval: Interval) -> Callable[[Array], PairValues] | None:
     """Interpolate the kernels' diagonals in the norm; None where no admissible degree does it."""
-    for count in _sizes(9, _MAX_NORM_DEGREE * 2, interval):
+    for count in sizes(9, _MAX_NORM_DEGREE * 2, interval):
         nodes = interval.nodes(count)
         values = np.stack(pairs(nodes, nodes, np.zeros_like(nodes)), axis=1)
-        series = _transform(count) @ values
+        series = transform(count) @ values
         if count == 1 or all(_resolved(column, 0) for column in series.T):
             return lambda norm: PairValues(
                 *(chebvander(interval.unit(norm), len(series) - 1) @ series).T
@@ -101,14 +101,14 @@ def fit_diagonals(pairs: PairKernel, interval: Interval) -> Callable[[Array], Pa
     return None
 
 
-def _sizes(start: int, largest: int, interval: Interval) -> list[int]:
+def sizes(start: int, largest: int, interval: Interval) -> list[int]:
     """Return numbers of points to try; one suffices where the interval is a point."""
     if interval.width <= 4e-16 * abs(interval.high):
         return [1]
-    sizes = [start]
-    while sizes[-1] < largest:
-        sizes.append(int(1.5 * sizes[-1]) + 1)
-    return sizes
+    counts = [start]
+    while counts[-1] < largest:
+        counts.append(int(1.5 * counts[-1]) + 1)
+    return counts
 
 
 @dataclass(frozen=True)
@@ -291,33 +291,33 @@ class NormBasis:
         nodes: a third of the Chebyshev points, hence a tenth of their pairs.
         """
         partners, angles = np.meshgrid(norms.nodes(3), [omegas.low, omegas.middle, omegas.high])
-        for count in _sizes(13, _MAX_NORM_DEGREE, norms):
-            nodes, transform = norms.nodes(count), _transform(count)
+        for count in sizes(13, _MAX_NORM_DEGREE, norms):
+            nodes, to_series = norms.nodes(count), transform(count)
             if count == 1:
-                return NormBasis(norms, nodes, transform)
+                return NormBasis(norms, nodes, to_series)
             lines = function(nodes[:, None], partners.ravel(), angles.ravel())
-            if all(_resolved(transform @ of_kernel, 0) for of_kernel in lines):
+            if all(_resolved(to_series @ of_kernel, 0) for of_kernel in lines):
                 scaled = np.hstack([line / (np.abs(line).max() or 1.0) for line in lines])
                 left, size, _ = np.linalg.svd(scaled)
                 rank = max(1, int(np.count_nonzero(size > 0.01 * TOLERANCE * size[0])))
                 left = left[:, :rank]
                 pivots = qr(left.T, mode="r", pivoting=True)[1][:rank]
                 cardinal = np.linalg.solve(left[pivots].T, left.T).T
-                return NormBasis(norms, nodes[pivots], transform @ cardinal)
+                return NormBasis(norms, nodes[pivots], to_series @ cardinal)
         return None
 
     def all_points(self) -> NormBasis:
         """Return the Chebyshev points instead of the chosen ones."""
         count = len(self.cardinal)
-        return NormBasis(self.norms, self.norms.nodes(count), _transform(count))
+        return NormBasis(self.norms, self.norms.nodes(count), transform(count))
 
 
 def _fit(function: Sampled, basis: NormBasis, omegas: Interval, budget: float) -> PairSeries | None:
     """Interpolate on a segment; None where that takes too many angles, or pairs."""
-    sizes = list(_ANGLE_SIZES) if omegas.width > 0 else [1]
-    first = _guess_size(function, basis.norms, omegas, sizes)
+    counts = list(_ANGLE_SIZES) if omegas.width > 0 else [1]
+    first = _guess_size(function, basis.norms, omegas, counts)
     for chosen in (basis, basis.all_points()):
-        for count in sizes[first:]:
+        for count in counts[first:]:
             if count * chosen.nodes.size**2 / 2 > budget:
                 return None
             coefficients = _coefficients(function, chosen, omegas, count)
@@ -345,14 +345,14 @@ def _holds(function: Sampled, found: PairSeries, omegas: Interval) -> bool:
     )
 
 
-def _guess_size(function: Sampled, norms: Interval, omegas: Interval, sizes: list[int]) -> int:
+def _guess_size(function: Sampled, norms: Interval, omegas: Interval, counts: list[int]) -> int:
     """Find on a few lines how many angles resolve the function, so that most fits are made once."""
     norm1, norm2 = np.array([[norms.low, norms.low, norms.high], [norms.low, *[norms.high] * 2]])
-    for index, count in enumerate(sizes):
+    for index, count in enumerate(counts):
         lines = function(norm1, norm2, omegas.nodes(count)[:, None])
-        if count == 1 or all(_resolved(_transform(count) @ of_kernel, 0) for of_kernel in lines):
+        if count == 1 or all(_resolved(transform(count) @ of_kernel, 0) for of_kernel in lines):
             return index
-    return len(sizes)
+    return len(counts)
 
 
 def _coefficients(function: Sampled, basis: NormBasis, omegas: Interval, angle_count: int) -> Array:
@@ -364,4 +364,4 @@ def _coefficients(function: Sampled, basis: NormBasis, omegas: Interval, angle_c
     values[..., first, second] = flat
     values[..., second, first] = flat
     in_norms = basis.cardinal @ values @ basis.cardinal.T
-    return np.einsum("ck,skab->scab", _transform(angle_count), in_norms)
+    return np.einsum("ck,skab->scab", transform(angle_count), in_norms)

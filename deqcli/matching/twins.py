@@ -126,7 +126,8 @@ class Match:
 
     def as_record(self) -> dict[str, Any]:
         """Return everything but the functions, fit for JSON."""
-        record = asdict(replace(self, acts=()))
+        record = asdict(replace(self, acts=(), deq=None))
+        record["deq"] = None if self.deq is None else self.deq.as_record()
         record["acts"] = [{"name": name, "shift": shift} for name, shift in self.names]
         return {"activations" if key == "acts" else key: value for key, value in record.items()}
 

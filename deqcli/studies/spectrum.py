@@ -167,7 +167,9 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
         findings["isolated"] = count_isolated(spectra["equivalent"][::-1])
         if model.scalars is not None:
             findings["scalars"] = {
-                key: value for key, value in vars(model.scalars).items() if key != "activation"
+                key: value
+                for key, value in model.scalars.as_record().items()
+                if key != "activation"
             }
         rows = [
             _rows(settings, model, source, spectra[source], distances.get(source), findings)

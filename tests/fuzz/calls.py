@@ -83,6 +83,9 @@ def equivalent(rng: Random) -> Any:
         "scalars": hostile(rng, pick(rng, (implicit, explicit, sphere)), 0.05),
         "kernel": hostile(rng, pick(rng, KERNELS), 0.05),
     }
+    if rng.random() < 0.4:
+        arguments["form"] = hostile(rng, "own-norm", 0.1)
+        arguments["components"] = hostile(rng, pick(rng, (0, 1, 3, 20)), 0.1)
     if rng.random() < 0.3:
         known = deqcli.GaussianMixture.papers(9).statistics(np.array([3, 3]))
         arguments["statistics"] = hostile(rng, known, 0.3)
@@ -103,6 +106,28 @@ def _scalars() -> Any:
     import deqcli.scalars
 
     return deqcli.implicit_scalars("relu", 0.1), deqcli.explicit_scalars(["tanh"])
+
+
+def spectral_law(rng: Random) -> Any:
+    implicit, explicit = _scalars()
+    p = int(rng.integers(9, 40))
+    parts = (1.0, 2.0, 1e-6, np.linspace(0.5, 2, p), np.eye(p) + 0.3)
+    size = pick(rng, (0, 1, 5, 1e3))
+    mixture = deqcli.GaussianMixture(
+        size * rng.standard_normal((2, p)), [pick(rng, parts), pick(rng, parts)]
+    )
+    counts = pick(rng, ([20, 30], [0, 9], [1, 1], [9, 0], [400, 7]))
+    x = hostile(rng, pick(rng, (0.3, [], [[0.1, 2.0]], [np.inf], "x")), 0.1)
+    arguments = {
+        "mixture": hostile(rng, mixture, 0.1),
+        "counts": hostile(rng, counts, 0.1),
+        "scalars": hostile(rng, pick(rng, (implicit, explicit, implicit.coefficients("ck"))), 0.1),
+        "kernel": hostile(rng, pick(rng, ("ck", "ntk", "preactivation-ck")), 0.05),
+        "form": hostile(rng, pick(rng, ("papers", "own-norm")), 0.05),
+    }
+    return deqcli.spectral_law, arguments, lambda law: (
+        law.edge, law.atom, law.largest, law.above, law.density(x), law.distribution(x)
+    )  # fmt: skip
 
 
 def match(rng: Random) -> Any:

@@ -21,6 +21,7 @@ CALLS = {
     "sphere_scalars": calls.sphere_scalars,
     "equivalent": calls.equivalent,
     "Equivalent": calls.operator,
+    "spectral_law": calls.spectral_law,
     "match": calls.match,
     "match_sphere": calls.match_sphere,
     "export": calls.export,
@@ -38,8 +39,8 @@ CALLS = {
     "sphere": data_calls.sphere,
     "load": data_calls.load,
 }
-#: Made by `accumulate` and returned by `run`.
-WITHIN = {"Ensemble", "Result", "__version__"}
+#: Made by `accumulate`, returned by `run` and by `spectral_law`.
+WITHIN = {"Ensemble", "Result", "SpectralLaw", "__version__"}
 
 
 def test_nothing_public_is_left_out():
