@@ -100,7 +100,7 @@ class KernelMatrix:
             for i in range(start, stop, SIDE)
             for j in range(i if whole else 0, self.shape[1], SIDE)
         ]
-        _run_tiles(tile, tiles, _threads() if tabulated else 1)
+        run_tiles(tile, tiles, threads_of_blas() if tabulated else 1)
         if self.symmetric:
             here = np.arange(start, stop)
             for out, c in zip(outs, combinations, strict=True):
@@ -142,14 +142,15 @@ def _directions(X: Array) -> tuple[Array, Array]:
     return scaled / np.where(norm > 0, norm, 1.0)[:, None], norm * top
 
 
-def _threads() -> int:
+def threads_of_blas() -> int:
     """Return as many threads as BLAS may use now, so that one setting rules both."""
     return max((int(pool["num_threads"]) for pool in threadpool_info()), default=1)
 
 
-def _run_tiles(
+def run_tiles(
     tile: Callable[[slice, slice], None], tiles: list[tuple[slice, slice]], threads: int
 ) -> None:
+    """Do the tiles, by threads each of which has a BLAS of one."""
     if threads == 1 or len(tiles) < 2 * threads:
         for rows, columns in tiles:
             tile(rows, columns)

@@ -22,6 +22,8 @@ CALLS = {
     "equivalent": calls.equivalent,
     "Equivalent": calls.operator,
     "spectral_law": calls.spectral_law,
+    "kernel_operator": calls.kernel_operator,
+    "spectral_density": calls.spectral_density,
     "match": calls.match,
     "match_sphere": calls.match_sphere,
     "export": calls.export,
@@ -39,8 +41,8 @@ CALLS = {
     "sphere": data_calls.sphere,
     "load": data_calls.load,
 }
-#: Made by `accumulate`, returned by `run` and by `spectral_law`.
-WITHIN = {"Ensemble", "Result", "SpectralLaw", "__version__"}
+#: Made by `accumulate`, returned by `run`, by `spectral_law` and by `kernel_operator`.
+WITHIN = {"Ensemble", "Result", "SpectralLaw", "KernelOperator", "__version__"}
 
 
 def test_nothing_public_is_left_out():
