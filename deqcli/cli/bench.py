@@ -131,7 +131,7 @@ class TrainingBench(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class MatchBench(Settings):
-    """One match, its family and worst residual, against one exact kernel of 400 samples."""
+    """A match by scalars and one by a fit to data, against one exact kernel of 400 samples."""
 
     act: tuple[str, ...] = _activations("tanh", "relu", "swish", "gelu", "cos", "abs")
     entries = 0

@@ -23,7 +23,14 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq, nnls
 from scipy.special import ndtri
 
-from deqcli.matching.targets import SIZES, TOLERANCE, Target, htanh_moments, network_scalars
+from deqcli.matching.targets import (
+    SIZES,
+    TOLERANCE,
+    Target,
+    hermite_moments,
+    htanh_moments,
+    network_scalars,
+)
 from deqcli.vocabulary import Kernel
 
 Array = NDArray[np.float64]
@@ -170,20 +177,33 @@ def _two_layers(target: Target, family: str) -> Layers:
 def _ranked(chart: _Chart, z: Array, cost: float) -> tuple[tuple[float, ...], Layers]:
     """Return a sort key and the layers in canonical sign.
 
-    Exact solutions come first, then those with the right slope, then those with a small share of
-    cubic terms: in both layers for the CK, in the last for the NTK (what came out nearer at n = 300
-    and 1200 for eight DEQs). A nearly linear first layer settles ties, which rounding makes exact.
+    Exact solutions come first, then those with the right slope of the diagonal, then those whose
+    linear coefficient follows the norm as the DEQ's does, which came out nearest on mixtures. A
+    nearly linear first layer settles ties, which rounding makes exact.
     """
     t = chart.target
     layers = [_canonical([float(x) for x in layer]) for layer in chart.layers(z)]
     misfit = 0.0 if cost < _EXACT else round(math.log10(cost), 3) + 100
     slope = network_scalars(chart.family, layers, t.tau0, t.twin)[4]
     off = abs(slope - t.slope) / float(t.denominators[4])
-    first, last = (
-        layer[-1] ** 2 / sum(x**2 for x in layer) if any(layer) else 0.0 for layer in layers
-    )
-    share = 0.0 if chart.family != "cubic" else first + last if t.twin is Kernel.CK else last
-    return (misfit, round(off, 6), round(share, 6), round(first, 6)), layers
+    first = layers[0][-1] ** 2 / sum(x**2 for x in layers[0]) if any(layers[0]) else 0.0
+    bend = abs(_bend(layers, t.tau0) - t.bend) * t.tau0**2 if chart.family == "cubic" else 0.0
+    return (misfit, round(off, 6), round(bend, 6), round(first, 6)), layers
+
+
+def _bend(layers: Layers, tau0: float) -> float:
+    r"""Return the slope of the linear coefficient of cubic layers.
+
+    Of one layer it is :math:`2m_1'/m_1 = \sqrt6c_3/c_1q` (as in targets.network_bend).
+    """
+    q, alpha4, total = tau0**2, 1.0, 0.0
+    for numbers in layers:
+        if numbers[0] == 0:
+            return 0.0
+        total += alpha4 * math.sqrt(6) * numbers[2] / (numbers[0] * q)
+        m = hermite_moments(numbers, q)
+        q, alpha4 = m.gamma2, alpha4 * m.s
+    return total
 
 
 def _canonical(layer: list[float]) -> list[float]:

@@ -46,7 +46,7 @@ CALLS = {
     "sphere": data_calls.sphere,
     "load": data_calls.load,
 }
-#: Made by `accumulate`, or returned by `kernel_operator`, `load`, `run`, `simulate`, `spectral_law`.
+#: Made by `accumulate`, or returned by other calls.
 WITHIN = {"Dataset", "Ensemble", "KernelOperator", "Result", "Simulation", "SpectralLaw",
           "__version__", "errors"}  # fmt: skip
 
