@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from deqcli.activations import Activation, activation
 from deqcli.errors import InputError, silence_range_warning
 from deqcli.kernels.exact import explicit_kernels, implicit_kernels
+from deqcli.kernels.pairs import ExplicitPairs, ImplicitPairs, PairKernel
 from deqcli.matching import Match, match, plain_network
 from deqcli.training.base import Network
 from deqcli.training.networks import EquilibriumNetwork, ExplicitNetwork
@@ -78,21 +80,32 @@ class Trio:
             kernels = implicit_kernels(X, self.act, self.sigma_a2, self.sigma_b2, Y)
         return kernels.compute(kernel)[0]
 
+    def mean_diagonals(self, net: str, X: Array) -> tuple[float, float]:
+        """Return the mean diagonals of the exact CK and NTK of one network on samples."""
+        pairs: PairKernel = ImplicitPairs(self.act, self.sigma_a2, self.sigma_b2)
+        if net != Net.DEQ:
+            pairs = ExplicitPairs(self.acts(net))
+        norms = np.sqrt(np.sum(X**2, axis=1))
+        values = pairs(norms, norms, np.zeros_like(norms))
+        return float(np.mean(values.ck)), float(np.mean(values.ntk))
+
 
 def trio(
     act: str,
     sigma_a2: float,
     sigma_b2: float,
-    tau0: float = 1.0,
+    X: Array,
     kernel: Kernel | str = Kernel.CK,
 ) -> Trio:
-    r"""Choose the networks for data of a given :math:`\tau_0`.
+    r"""Choose the networks for samples, whose :math:`\tau_0^2` is their mean squared norm.
 
     Parameters
     ----------
     act : str
         Of the DEQ.
-    sigma_a2, sigma_b2, tau0 : float
+    sigma_a2, sigma_b2 : float
+    X : ndarray of shape (n, p)
+        The training samples.
     kernel : Kernel or str
         Which of the DEQ's four kernels the twin has, as in :func:`deqcli.matching.match`. Only one
         can be had: a twin by ``ck`` has another tangent kernel. For ReLU it is 1.5 times the DEQ's,
@@ -100,11 +113,12 @@ def trio(
 
     Examples
     --------
-    >>> nets = trio("relu", 0.2, 0.8)
+    >>> nets = trio("relu", 0.2, 0.8, np.eye(3))
     >>> nets.twin.family, len(nets.plain), nets.network("plain", 8, 4, 3).size
     ('lrelu', 2, 120)
     """
     chosen = activation(act)
+    tau0 = float(np.sqrt(np.mean(np.sum(X**2, axis=1))))
     with silence_range_warning():
         twin = match(chosen, sigma_a2, sigma_b2, tau0, kernel=kernel)
         centred = chosen.centred(sigma_a2, sigma_b2, tau0)
