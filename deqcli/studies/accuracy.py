@@ -9,7 +9,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from deqcli.errors import InputError
-from deqcli.quantities import Claim, Finished, Measured, Quantity, mean
+from deqcli.quantities import Claim, Finished, Measured, Quantity, mean_interval
 from deqcli.settings import setting, with_default
 from deqcli.shared_settings import DeqSettings, SampleSettings, SourceSettings, kernel_setting
 from deqcli.study import Assembled, Study, Tolerance
@@ -366,7 +366,7 @@ def _at_largest_width(run: Finished) -> pd.DataFrame:
 def _mean(values: pd.Series) -> Measured:
     if values.empty:
         raise InputError("no training at the largest width reached its end")
-    return mean(values.tolist())
+    return mean_interval(values.tolist())
 
 
 def _accuracy(run: Finished) -> Measured:

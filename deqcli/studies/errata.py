@@ -12,7 +12,7 @@ from deqcli.errors import InputError
 from deqcli.quantities import Finished, Measured, Quantity
 from deqcli.settings import setting
 from deqcli.shared_settings import SeedSettings
-from deqcli.studies.error_vs_n import RATE, slope, slope_error
+from deqcli.studies.error_vs_n import RATE, fitted_slope, slope
 from deqcli.study import Assembled, Study, Tolerance
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def _sentence(curve: Mapping[str, Any], empirical: Mapping[str, Any] | None) -> 
 
 def _measured_slope(run: Finished, name: str, form: str) -> Measured:
     rows = run.table[(run.table["erratum"] == name) & (run.table["form"] == form)]
-    return Measured(run.findings["errata"][name][f"{form}_slope"], slope_error(rows))
+    return fitted_slope(rows, run.findings["errata"][name][f"{form}_slope"])
 
 
 STUDY = Errata()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from deqcli.errors import ConvergenceError, InputError
-from deqcli.quantities import Claim, Finished, Measured, Quantity, standard_error
+from deqcli.quantities import Claim, Finished, Measured, Quantity, mean_interval
 from deqcli.settings import setting, split_activations, with_default
 from deqcli.shared_settings import (
     DeqSettings,
@@ -240,18 +240,26 @@ def slope(sizes: NDArray[Any], errors: NDArray[Any]) -> float:
     return float(np.polyfit(np.log(sizes.astype(float)), np.log(errors), 1)[0])
 
 
-def slope_error(rows: pd.DataFrame) -> float | None:
-    """Return the standard error of a slope over trials, from columns n, error and trial."""
+def fitted_slope(rows: pd.DataFrame, value: float) -> Measured:
+    """Return a slope fitted to means, with the interval of the trials' own slopes.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Columns n, error and trial.
+    value : float
+        The slope through the means over trials.
+    """
     slopes = [
         slope(trial["n"].to_numpy(), trial["error"].to_numpy())
         for _, trial in rows.groupby("trial")
     ]
-    return standard_error(slopes)
+    return replace(mean_interval(slopes), value=value)
 
 
 def _measured_slope(run: Finished, act: str) -> Measured:
     rows = run.table[run.table["act"].str.partition(":")[0] == act.partition(":")[0]]
-    return Measured(float(rows["slope"].iloc[0]), slope_error(rows))
+    return fitted_slope(rows, float(rows["slope"].iloc[0]))
 
 
 STUDY = ErrorVsN()

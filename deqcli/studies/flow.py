@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from deqcli.errors import DataError, InputError
 from deqcli.flow.settings import DescentSettings, LayerSettings
-from deqcli.quantities import Claim, Finished, Measured, Quantity, mean
+from deqcli.quantities import Claim, Finished, Measured, Quantity, mean_interval
 from deqcli.settings import setting
 from deqcli.shared_settings import SampleSettings
 from deqcli.study import Assembled, Study, Tolerance
@@ -333,7 +333,7 @@ def _before_stop(run: Finished) -> pd.DataFrame:
 
 
 def _mean(values: Mapping[Any, float]) -> Measured:
-    return mean([value for value in values.values() if not math.isnan(value)])
+    return mean_interval([value for value in values.values() if not math.isnan(value)])
 
 
 def _end(run: Finished, key: str) -> Measured:
