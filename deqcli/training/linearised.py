@@ -14,10 +14,16 @@ before any network is trained.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
 import numpy as np
 
 from deqcli.data.dataset import Dataset
 from deqcli.training.base import Array, Network, Parameter, Progress
+from deqcli.training.loop import train
+from deqcli.training.scale import Scale
+from deqcli.training.settings import TrainingSettings
 
 
 class LinearisedNetwork(Network):
@@ -88,3 +94,71 @@ def numbered(data: Dataset, test: Dataset) -> tuple[Dataset, Dataset]:
         Dataset(numbers[: ends[0]], data.y, data.name),
         Dataset(numbers[ends[0] :], test.y, test.name),
     )
+
+
+def initial_outputs(network: Network, X: Array, batch: int) -> Array:
+    """Return the outputs of a network as it is, of shape (n, K).
+
+    Examples
+    --------
+    >>> from deqcli.activations import activation
+    >>> from deqcli.training.networks import ExplicitNetwork
+    >>> network = ExplicitNetwork([activation("tanh")], 50, 4, 3)
+    >>> network.draw([np.random.default_rng(k) for k in range(2)])
+    >>> initial_outputs(network, np.eye(4), batch=3).shape
+    (4, 3)
+    """
+    outputs = np.empty((len(X), network.n_classes), network.dtype)
+    for start in range(0, len(X), batch):
+        part = X[start : start + batch]
+        network.forward(np.ascontiguousarray(part, network.dtype))
+        outputs[start : start + len(part)] = network.outputs.T
+    return outputs
+
+
+def train_limits(
+    networks: Iterable[Network],
+    kernel: Callable[[Array, Array], Array],
+    scale: Scale,
+    data: Dataset,
+    test: Dataset,
+    settings: TrainingSettings,
+    orders: Sequence[np.random.Generator],
+) -> dict[str, Array]:
+    """Train the limit of a kind of network, once for each of its networks.
+
+    Parameters
+    ----------
+    networks : iterable of Network
+        Drawn; from their outputs the limits start.
+    kernel : callable
+        The exact kernel of two sets of samples in single precision, before any scaling.
+    scale : Scale
+        That of the networks.
+    data, test : Dataset
+    settings : TrainingSettings
+    orders : sequence of numpy.random.Generator
+        One a network, for the order of the samples.
+
+    Returns
+    -------
+    dict of str to ndarray
+        A row an epoch: trial, epoch, train_loss, train_accuracy, test_loss, test_accuracy, status.
+    """
+    X = np.concatenate([data.X, test.X])
+    starts = [initial_outputs(network, X, settings.batch) for network in networks]
+    matrix = kernel(X, data.X)
+    matrix *= scale.gain**2
+    halves = numbered(data, test)
+    # Its numbers have no features to be computed first.
+    whole = replace(settings, train="all")
+    names = ("train_loss", "train_accuracy", "test_loss", "test_accuracy", "status")
+    parts = []
+    for trial, (start, rng) in enumerate(zip(starts, orders, strict=True)):
+        network = LinearisedNetwork(matrix, start)
+        network.rescale(1.0, scale.rate)
+        columns = train(network, *halves, whole, rng).arrays()
+        epochs = np.arange(len(columns["status"]))
+        part = {"trial": np.full_like(epochs, trial), "epoch": epochs}
+        parts.append(part | {name: columns[name] for name in names})
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

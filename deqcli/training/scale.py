@@ -27,12 +27,12 @@ from deqcli.vocabulary import Kernel, Net
 
 @dataclass(frozen=True)
 class Scale:
-    """What a network's outputs and its learning rate are multiplied by.
+    r"""What a network's outputs and its learning rate are multiplied by.
 
     Attributes
     ----------
     gain, rate : float
-        g and :math:`\\rho`.
+        g and :math:`\rho`.
     """
 
     gain: float = 1.0

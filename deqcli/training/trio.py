@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from deqcli.activations import Activation, activation
 from deqcli.errors import InputError, silence_range_warning
-from deqcli.kernels.exact import explicit_kernels, implicit_kernels
+from deqcli.kernels.exact import ExactKernels, explicit_kernels, implicit_kernels
 from deqcli.kernels.pairs import ExplicitPairs, ImplicitPairs, PairKernel
 from deqcli.matching import Match, match, plain_network
 from deqcli.training.base import Network
@@ -72,13 +72,19 @@ class Trio:
             self.act, self.sigma_a2, self.sigma_b2, *size, solver=solver, tolerance=tolerance
         )
 
-    def kernel(self, net: str, kernel: Kernel | str, X: Array, Y: Array | None = None) -> Array:
-        """Return one exact kernel of one network at infinite width."""
+    def kernels(self, net: str, X: Array, Y: Array | None = None) -> ExactKernels:
+        """Return the exact kernels of one network at infinite width."""
         if net != Net.DEQ:
-            return explicit_kernels(X, self.acts(net), Y).compute(kernel)[0]
+            return explicit_kernels(X, self.acts(net), Y)
         with silence_range_warning():
-            kernels = implicit_kernels(X, self.act, self.sigma_a2, self.sigma_b2, Y)
-        return kernels.compute(kernel)[0]
+            return implicit_kernels(X, self.act, self.sigma_a2, self.sigma_b2, Y)
+
+    def single_precision_kernel(self, net: str, kernel: Kernel, X: Array, Y: Array) -> Array:
+        """Return one exact kernel, of shape (len(X), len(Y)); double precision only by blocks."""
+        kept = np.empty((len(X), len(Y)), np.float32)
+        for rows, block in self.kernels(net, X, Y).blocks(kernel):
+            kept[rows] = block
+        return kept
 
     def mean_diagonals(self, net: str, X: Array) -> tuple[float, float]:
         """Return the mean diagonals of the exact CK and NTK of one network on samples."""
