@@ -4,11 +4,14 @@ Networks of one trial share samples, their order and weights, so that difference
 have less noise than the networks themselves. All differences are signed, and positive where the
 network is behind the DEQ:
 
-.. math:: \ell = \frac1E\sum_{e=1}^E\log\frac{L_e}{L_e^{\mathrm{DEQ}}}, \qquad
-          a = \text{accuracy of the DEQ} - \text{accuracy},
+.. math:: r_e = \log\frac{L_e}{L_e^{\mathrm{DEQ}}}, \qquad
+          \mathrm{loss} = \frac1E\sum_{e=1}^Er_e, \qquad \mathrm{end} = r_E, \qquad
+          \mathrm{distance} = \Bigl(\frac1E\sum_{e=1}^Er_e^2\Bigr)^{1/2},
 
-L the mean training loss of an epoch, over the same batches, and the accuracies those of the test
-samples after the last epoch. Intervals are of 95 %, by Student's t over trials.
+L the mean training loss of an epoch, over the same batches; and ``accuracy``, the DEQ's minus the
+network's, of the test samples after the last epoch. The distance has no sign; it is there because
+curves may cross, so that their mean difference hides how far apart they are. Intervals are of
+95 %, by Student's t over trials.
 
 A width of 0 in such a table stands for the limit of infinite width
 (:mod:`deqcli.training.linearised`): what it says of a difference is the prediction for wide
@@ -32,8 +35,9 @@ STOPPED = "stopped"
 CLIPPED = "projected"
 #: What the name of a network ends with in the rows of its limit, and the width of these rows.
 LIMIT, INFINITE = "-limit", 0
-#: The networks that are compared with the DEQ.
+#: The networks that are compared with the DEQ, and what is measured of each.
 OTHERS = (Net.MATCHED, Net.PLAIN)
+MEASURES = ("loss", "end", "distance", "accuracy")
 
 _TRAINING = ["dataset", "net", "width", "trial"]
 # Below it a loss is rounding of single precision, and zero has no logarithm.
@@ -66,26 +70,29 @@ def log_ratios(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def differences(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    r"""Return :math:`\ell` and a of every trial, under the names ``loss`` and ``accuracy``.
+    """Return the four measures of every trial.
 
     Each has a row a data set, width and trial, and a column for each other network.
     """
     ratios, final = log_ratios(table), accuracies(table)
     trained = ratios[ratios.index.get_level_values("epoch") > 0]
+    by_trial = trained.groupby(["dataset", "width", "trial"], sort=False)
     return {
-        "loss": trained.groupby(["dataset", "width", "trial"], sort=False).mean(),
+        "loss": by_trial.mean(),
+        "end": by_trial.last(),
+        "distance": (trained**2).groupby(["dataset", "width", "trial"], sort=False).mean() ** 0.5,
         "accuracy": -final[list(OTHERS)].sub(final[Net.DEQ], axis=0),
     }
 
 
 def gaps(table: pd.DataFrame) -> pd.DataFrame:
-    r"""Return the mean differences from the DEQ at every width, with intervals.
+    """Return the means of all measures at every width, with intervals.
 
     Returns
     -------
     DataFrame
-        Columns dataset, net, width, loss (:math:`\ell`), loss_interval (half of it, None for one
-        trial), accuracy (a), accuracy_interval, trials.
+        Columns dataset, net, width, trials, and for each measure its mean and, as
+        ``<measure>_interval``, half of the interval (None for one trial).
 
     Examples
     --------
@@ -102,17 +109,16 @@ def gaps(table: pd.DataFrame) -> pd.DataFrame:
     parts = differences(table)
     rows = []
     for net in OTHERS:
-        for key, losses in parts["loss"][net].dropna().groupby(["dataset", "width"], sort=False):
-            loss = mean_interval(losses.tolist())
-            accuracy = mean_interval(parts["accuracy"].loc[losses.index, net].tolist())
-            rows.append(
-                (key[0], net.value, key[1], loss.value, loss.spread, accuracy.value,
-                 accuracy.spread, loss.count)
-            )  # fmt: skip
-    names = ["dataset", "net", "width", "loss", "loss_interval", "accuracy", "accuracy_interval",
-             "trials"]  # fmt: skip
-    empty = {"loss_interval": object, "accuracy_interval": object}
-    return pd.DataFrame(rows, columns=names).astype(empty)
+        for key, pairs in parts["loss"][net].dropna().groupby(["dataset", "width"], sort=False):
+            row: dict[str, object] = {"dataset": key[0], "net": net.value, "width": key[1]}
+            row["trials"] = pairs.size
+            for name in MEASURES:
+                found = mean_interval(parts[name].loc[pairs.index, net].tolist())
+                row |= {name: found.value, f"{name}_interval": found.spread}
+            rows.append(row)
+    intervals = [f"{name}_interval" for name in MEASURES]
+    names = ["dataset", "net", "width", "trials", *MEASURES, *intervals]
+    return pd.DataFrame(rows, columns=names).astype(dict.fromkeys(intervals, object))
 
 
 def means(values: pd.Series, keys: Sequence[str]) -> pd.DataFrame:
@@ -171,50 +177,53 @@ def average(values: pd.Series) -> Measured:
 
 
 def advantages(table: pd.DataFrame) -> list[dict[str, object]]:
-    """Return, for every width, how much farther the plain network is and whether that is decided.
+    """Return :func:`advantage` in distance and accuracy at every width, and what it decides.
 
     ``nearer`` is ``twin`` or ``plain`` where the interval leaves out 0, else ``undecided``.
     """
     rows: list[dict[str, object]] = []
-    for measure, values in differences(table).items():
+    for measure, values in _judged(table):
         for key, pairs in values.dropna().groupby(["dataset", "width"], sort=False):
             found = advantage(pairs)
             decided = found.spread is not None and abs(found.value) > found.spread
             nearer = ("twin" if found.value > 0 else "plain") if decided else "undecided"
             rows.append(
-                {"measure": measure, "width": key[1], "advantage": found.value,
+                {"dataset": key[0], "width": key[1], "measure": measure, "advantage": found.value,
                  "interval": found.spread, "nearer": nearer}
             )  # fmt: skip
     return rows
 
 
 def resolution(table: pd.DataFrame) -> list[dict[str, object]]:
-    """Return whether intervals at the largest width are smaller than the predicted differences.
+    """Return whether the trials are enough to see at the largest width what theory predicts.
 
     Returns
     -------
     list of dict
-        For each measure and network: ``predicted`` (the limit's difference), ``interval``,
-        ``enough``, and ``trials``, how many make the interval smaller than what is predicted (None
-        if unknown or beyond ten thousand).
+        For distance and accuracy: ``predicted``, the limits' :func:`advantage`; ``interval``, half
+        of that of the networks; ``enough``, whether it is the smaller one; ``trials``, how many
+        would be (None if ten thousand are not).
     """
     rows: list[dict[str, object]] = []
     widest = table["width"].max()
-    for measure, values in differences(table).items():
+    for measure, values in _judged(table):
         width = values.index.get_level_values("width")
-        for net in OTHERS:
-            limit, found = (values.loc[width == w, net].dropna() for w in (INFINITE, widest))
-            if widest == INFINITE or limit.empty or found.empty:
-                continue
-            predicted, measured = float(limit.mean()), mean_interval(found.tolist())
-            needed = trials_to_decide(measured, predicted)
-            enough = measured.spread is not None and measured.spread < abs(predicted)
-            rows.append(
-                {"measure": measure, "net": net.value, "predicted": predicted,
-                 "interval": measured.spread, "enough": enough,
-                 "trials": measured.count if enough else needed}
-            )  # fmt: skip
+        limit, found = (values[width == each].dropna() for each in (INFINITE, widest))
+        if widest == INFINITE or limit.empty or found.empty:
+            continue
+        predicted, measured = advantage(limit).value, advantage(found)
+        enough = measured.spread is not None and measured.spread < abs(predicted)
+        rows.append(
+            {"measure": measure, "predicted": predicted, "interval": measured.spread,
+             "enough": enough,
+             "trials": measured.count if enough else trials_to_decide(measured, predicted)}
+        )  # fmt: skip
     return rows
+
+
+def _judged(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    parts = differences(table)
+    return [(measure, parts[measure]) for measure in ("distance", "accuracy")]
 
 
 def at_width(run: Finished, measure: str, infinite: bool = False) -> pd.DataFrame:

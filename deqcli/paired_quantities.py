@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,14 @@ from deqcli.vocabulary import Net
 _CLAIM = Claim("> 0: only the twin follows", least=0.0)
 #: Settings on which the size of a difference depends.
 _SIZES = ("train_size", "test_size", "epochs")
-_UNITS = {"loss": "mean log ratio", "accuracy": "points"}
+#: What each measure is called, and of which the paper's claim is tested.
+_TEXTS = {
+    "loss": "log(training loss / the DEQ’s), mean over epochs",
+    "end": "log(training loss / the DEQ’s), last epoch",
+    "distance": "distance of its loss curve from the DEQ’s, rms log ratio",
+    "accuracy": "the DEQ’s test accuracy − its, points",
+}
+_CLAIMED = {"distance": "DEQ’s loss curve", "accuracy": "DEQ’s test accuracy, in points,"}
 _NAMES = {Net.MATCHED: "twin", Net.PLAIN: "plain network"}
 
 
@@ -34,12 +41,13 @@ def sentences(findings: Mapping[str, Any]) -> Iterator[str]:
         if gap["width"] == widest:
             yield _sentence(gap, predicted.get(gap["net"]))
     for row in findings["resolution"]:
-        if not row["enough"]:
+        if not row["enough"] and row["interval"] is not None:
             needed = row["trials"]
-            remedy = f"; {needed} trials would do" if needed else ""
+            remedy = f"{needed} trials would see it" if needed else "no 10000 trials would see it"
             yield (
-                f"width {widest}: the interval of the {row['net']} network's {row['measure']} "
-                f"is wider than the difference that infinite width predicts{remedy}"
+                f"width {widest}: in {row['measure']} infinite width predicts the plain network "
+                f"{row['predicted']:+.2g} farther from the DEQ than the twin, the interval is "
+                f"+- {row['interval']:.2g}: {remedy}"
             )
     shares = [
         f"{100 * row['share']:.0f} % at width {row['width']}"
@@ -52,19 +60,23 @@ def sentences(findings: Mapping[str, Any]) -> Iterator[str]:
 
 def _sentence(gap: Mapping[str, Any], predicted: Mapping[str, Any] | None) -> str:
     """Say how far a network is from the DEQ, and how far it was predicted to be."""
-    loss, half = gap["loss"], gap["loss_interval"]
-    around = "" if half is None else f" ({math.exp(loss - half):.3f} to {math.exp(loss + half):.3f}"
-    spread = "" if half is None else f" +- {100 * gap['accuracy_interval']:.2f}"
-    limits = "", ""
-    if predicted:
-        limits = (
-            f"{';' if around else ' ('} infinite width: {math.exp(predicted['loss']):.3f}",
-            f" (infinite width: {100 * predicted['accuracy']:.2f})",
-        )
+
+    def ratio(key: str) -> str:
+        value, half = gap[key], gap[f"{key}_interval"]
+        sides = [] if half is None else [f"{math.exp(value + side):.3f}" for side in (-half, half)]
+        return _with(f"{math.exp(value):.3f}", " to ".join(sides), key, math.exp)
+
+    def _with(text: str, sides: str, key: str, read: Callable[[float], float]) -> str:
+        limit = f"infinite width {read(predicted[key]):.3f}" if predicted else ""
+        remarks = "; ".join(part for part in (sides, limit) if part)
+        return f"{text} ({remarks})" if remarks else text
+
+    half = gap["accuracy_interval"]
+    spread = "" if half is None else f" +- {100 * half:.2f}"
+    points = _with(f"{100 * gap['accuracy']:.2f}{spread}", "", "accuracy", lambda x: 100 * x)
     return (
-        f"width {gap['width']}: training loss of {gap['net']} = {math.exp(loss):.3f} of the DEQ's"
-        f"{around}{limits[0]}{')' if around or predicted else ''}; DEQ - {gap['net']} = "
-        f"{100 * gap['accuracy']:.2f}{spread} points of test accuracy{limits[1]}"
+        f"width {gap['width']}: training loss of {gap['net']} / DEQ's = {ratio('loss')}, in the "
+        f"last epoch {ratio('end')}; test accuracy DEQ - {gap['net']} = {points} points"
     )
 
 
@@ -102,21 +114,21 @@ def _at_width(run: Finished) -> str:
 
 def _quantities() -> Iterator[Quantity]:
     yield Quantity("accuracy", "DEQ at the largest width, % right", _accuracy, remark=_at_width)
-    for measure, unit in _UNITS.items():
-        what = {"loss": "training loss over the DEQ’s", "accuracy": "the DEQ’s test accuracy − its"}
+    for measure, text in _TEXTS.items():
         for net, name in _NAMES.items():
             yield Quantity(
                 f"{measure}_{net}",
-                f"{name} at the largest width: {what[measure]}, {unit}",
+                f"{name} at the largest width: {text}",
                 partial(_difference, measure=measure, net=net),
                 remark=partial(_prediction, measure=measure, net=net),
             )
-        yield Quantity(
-            f"{measure}_advantage",
-            f"how much farther from the DEQ’s {measure} the plain network is than the twin, {unit}",
-            partial(_advantage, measure=measure), _CLAIM, needs=_SIZES,
-            remark=partial(_prediction, measure=measure),
-        )  # fmt: skip
+        if measure in _CLAIMED:
+            yield Quantity(
+                f"{measure}_advantage",
+                f"how much farther from the {_CLAIMED[measure]} the plain network is than the twin",
+                partial(_advantage, measure=measure), _CLAIM, needs=_SIZES,
+                remark=partial(_prediction, measure=measure),
+            )  # fmt: skip
 
 
 QUANTITIES = tuple(_quantities())
