@@ -65,11 +65,11 @@ def curves(nets, net, width, settings, scale, factor=1.0):
     network = drawn(nets, net, width)
     network.rescale(scale.gain, scale.rate)
     network.draw([np.random.default_rng([k, 1]) for k in range(len(network.parameters))])
-    limit = train_limits(
-        [network], kernel, scale, DATA, TEST, settings, [np.random.default_rng(2)]
-    )
+    limit = train_limits([network], kernel, scale, DATA, TEST, settings, [np.random.default_rng(2)])
     found = train(network, DATA, TEST, settings, np.random.default_rng(2)).arrays()
-    return np.array([[part[name] for name in ("train_loss", "test_loss")] for part in (found, limit)])
+    return np.array(
+        [[part[name] for name in ("train_loss", "test_loss")] for part in (found, limit)]
+    )
 
 
 @pytest.mark.parametrize("net", Net)

@@ -89,9 +89,9 @@ def test_the_same_streams_give_the_same_bits():
 
 
 def test_one_rate_serves_all_widths():
+    settings = {"epochs": 2, "batch": 50, "learning_rate": 4.0}
     losses = [
-        run(ExplicitNetwork([activation("tanh")], width, 60, 3), epochs=2, batch=50,
-            learning_rate=4.0).train_loss[-1]  # fmt: skip
+        run(ExplicitNetwork([activation("tanh")], width, 60, 3), **settings).train_loss[-1]
         for width in (64, 1024)
     ]
     assert losses[0] == pytest.approx(losses[1], rel=0.25)
