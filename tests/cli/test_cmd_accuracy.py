@@ -32,7 +32,8 @@ def test_matched_to_the_ntk(deqcli):
 
 def test_stopped_trainings_give_exit_code_3(deqcli):
     done = deqcli(*SMALL, "--name", "a", "-j", "1", "--learning-rate", "1e6", "--act", "softplus",
-                  "--match", "ck", "--nets", "matched", "--trials", "1", "--widths", "16")  # fmt: skip
+                  "--match", "ck", "--nets", "matched", "--trials", "1",
+                  "--widths", "16")  # fmt: skip
     assert done.code == 3
     assert "matched width=16 trial=0: stopped: loss not finite in epoch 1" in done.err
     assert Path("results/a.csv").exists()
