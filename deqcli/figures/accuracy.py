@@ -110,8 +110,8 @@ def _draw_curves(axes: Axes, table: pd.DataFrame, dataset: str) -> None:
     axes.set_xlabel("epoch")
     axes.set_ylabel("training loss / DEQ's")
     name = f"{dataset}: same batches, " + (f"{trials} trials" if trials != 1 else "one trial")
-    shown = f"width {widths[-1]} (95 % band), narrower ones fainter" if widths else "no pair"
-    axes.set_title(f"{name}; {shown}")
+    shown = f"; width {widths[-1]} with 95 % band" if widths else ""
+    axes.set_title(name + shown + (", narrower ones fainter" if widths[1:] else ""))
 
 
 def _exp(values: pd.Series) -> pd.Series:
