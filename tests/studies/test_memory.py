@@ -56,7 +56,7 @@ LARGE = [
     ("accuracy", {"data": "gmm", "p": 200, "train_size": 2500, "test_size": 1000, "widths": 50,
                   **ONCE}),
     ("accuracy", {"data": "gmm", "p": 200, "train_size": 5000, "test_size": 5000, "widths": 2000,
-                  "train": "readout", **ONCE}),
+                  "train": "readout", "limit": "none", **ONCE}),
     ("accuracy", {"data": "mnist", "train_size": 20_000, "widths": 64, **ONCE}),
     ("accuracy", {"data": "own.npz", "widths": 64, **ONCE}),
 ]  # fmt: skip
