@@ -8,7 +8,7 @@ from deqcli.activation_functions import Bound, polynomial
 from deqcli.activations import Activation
 from deqcli.checks import shown
 from deqcli.errors import InputError
-from deqcli.matching.twins import Match
+from deqcli.matching.result import Match
 from deqcli.vocabulary import Kernel
 
 _TITLES = {

@@ -195,7 +195,10 @@ def network_target(
 #: How many numbers a layer has: the papers' families in their order, and the cubic one, ours.
 SIZES = {"htanh": 2, "lrelu": 2, "quadratic": 2, "cubic": 3}
 #: How the papers write them.
-TITLES = {"htanh": "H-Tanh", "lrelu": "L-ReLU", "quadratic": "quadratic", "cubic": "cubic"}
+TITLES = {
+    "htanh": "H-Tanh", "lrelu": "L-ReLU", "quadratic": "quadratic", "cubic": "cubic",
+    "spline": "linear-spline", "quintic": "quintic",
+}  # fmt: skip
 
 _C = 1 - 2 / math.pi
 

@@ -10,8 +10,8 @@ from deqcli.errors import InputError
 from deqcli.matching import match, match_target, network_target, plain_network
 
 LIPSCHITZ = [name for name in REGISTRY if np.isfinite(activation(name).lipschitz)]
-# The default "hermite" is linear.
-ODD = {"identity", "hermite", "tanh", "arctan", "erf", "sin", "htanh"}
+# The defaults of "hermite" and "spline" are linear.
+ODD = {"identity", "hermite", "spline", "tanh", "arctan", "erf", "sin", "htanh"}
 PIECEWISE = {"relu", "nrelu", "lrelu", "maxlin", "abs"}
 
 pytestmark = pytest.mark.filterwarnings("ignore::deqcli.errors.OutsidePapersRangeWarning")
