@@ -102,4 +102,4 @@ def sentence(settings: Mapping[str, Any], findings: Mapping[str, Any]) -> str:
 
 if __name__ == "__main__":
     for each in sys.argv[1:]:
-        print(sentence(*read(each)), "", table(read(each)[1]), "", sep="\n")
+        sys.stdout.write("\n".join([sentence(*read(each)), "", table(read(each)[1]), "", ""]))

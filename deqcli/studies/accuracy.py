@@ -32,6 +32,8 @@ COLUMNS = (
 #: Measured times: the only columns that differ when the same run is made again.
 TIMES = ("forward_seconds", "backward_seconds")
 _TRAINING, _TEST, _DRAWN = 5000, 4000, 800
+#: Training samples from which on twins can be fitted to them.
+_FITTED_SAMPLES = 20
 #: Training samples up to which limits are trained unless told otherwise; their kernel is n × n.
 _LIMIT_SAMPLES = 10_000
 
@@ -49,10 +51,18 @@ def _default_test_size(settings: AccuracySettings) -> int:
     return max(2, law.shape(None)[0] // 5)
 
 
+def _default_twin(settings: AccuracySettings) -> str:
+    return "data" if _samples(settings) >= _FITTED_SAMPLES else "scalars"
+
+
 def _default_limit(settings: AccuracySettings) -> str:
+    return "linearised" if _samples(settings) <= _LIMIT_SAMPLES else "none"
+
+
+def _samples(settings: AccuracySettings) -> int:
     law = settings.law(settings.p)
     law.check()
-    return "linearised" if law.shape(settings.n)[0] <= _LIMIT_SAMPLES else "none"
+    return law.shape(settings.n)[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,15 +89,26 @@ class AccuracySettings(TrainingSettings, SourceSettings, DeqSettings):
     )  # fmt: skip
     nets: tuple[Net, ...] = setting(
         tuple(Net),
-        "Networks: the DEQ; the explicit one that 'deqcli match' finds for it; one of that depth "
-        "with the DEQ's own activation.",
+        "Networks: the DEQ; the explicit one that 'deqcli match' finds for it; a plain one with "
+        "the DEQ's own activation.",
     )
+    plain_layers: int | None = setting(
+        None, "Hidden layers of the plain network.", least=1, most=10,
+        default_text="as many as the matched one has",
+    )  # fmt: skip
     match: str = setting(
         "auto",
         "Kernel that the matched network shares with the DEQ; auto: the one by which wide networks "
         "learn, ck for the readout and ntk for all weights. The names are those of 'deqcli match'.",
         choices=("auto", *(kernel.value for kernel in Kernel)),
     )
+    twin: str = setting(
+        None,
+        "How the matched network is found; data: fitted to the DEQ's kernel on the training "
+        "samples; scalars: by the theory's four scalars, as for samples of high dimension.",
+        choices=("data", "scalars"), derive=_default_twin,
+        default_text=f"data; below {_FITTED_SAMPLES} training samples, scalars",
+    )  # fmt: skip
     scale: str = setting(
         "equal",
         "equal: multiply each explicit network's outputs and learning rate so that its outputs at "
@@ -201,7 +222,10 @@ class Accuracy(Study[AccuracySettings, Prepared]):
             # What is the number of samples elsewhere has another name here.
             raise type(error)(str(error).replace("`n`", "`train_size`")) from error
         check_batch(settings.batch, data.n_samples)
-        nets = trio(settings.act, settings.sigma_a2, settings.sigma_b2, data.X, settings.kernel)
+        nets = trio(
+            settings.act, settings.sigma_a2, settings.sigma_b2, data.X, settings.kernel,
+            twin=settings.twin, plain_layers=settings.plain_layers, seed=settings.seed,
+        )  # fmt: skip
         if Net.MATCHED in settings.nets:
             nets.require_twin()
         equal = settings.scale == "equal"

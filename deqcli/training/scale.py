@@ -67,7 +67,7 @@ def equal_scale(nets: Trio, net: str, X: Array, train: str) -> Scale:
     >>> import numpy as np
     >>> from deqcli.training.trio import trio
     >>> X = np.eye(3)
-    >>> nets = trio("relu", 0.2, 0.8, X)
+    >>> nets = trio("relu", 0.2, 0.8, X, twin="scalars")
     >>> equal_scale(nets, "deq", X, "all")
     Scale(gain=1.0, rate=1.0)
     >>> plain = equal_scale(nets, "plain", X, "readout")

@@ -32,7 +32,7 @@ class Trio:
     twin : Match
         Its explicit twin.
     plain : tuple of Activation
-        The DEQ's activation in as many layers as the twin has, centred in each.
+        The DEQ's activation in every layer, centred in each.
     """
 
     act: Activation
@@ -46,7 +46,7 @@ class Trio:
         if not self.twin.feasible:
             raise InputError(
                 f"no explicit network matches ({self.twin.reason.rstrip('.')}); leave matched "
-                "out of `nets`, or choose another `match`, `act` or `sigma_a2`."
+                "out of `nets`, or choose another `match`, `twin`, `act` or `sigma_a2`."
             )
 
     def acts(self, net: str) -> tuple[Activation, ...]:
@@ -102,6 +102,10 @@ def trio(
     sigma_b2: float,
     X: Array,
     kernel: Kernel | str = Kernel.CK,
+    *,
+    twin: str = "data",
+    plain_layers: int | None = None,
+    seed: int = 0,
 ) -> Trio:
     r"""Choose the networks for samples, whose :math:`\tau_0^2` is their mean squared norm.
 
@@ -116,17 +120,26 @@ def trio(
         Which of the DEQ's four kernels the twin has, as in :func:`deqcli.matching.match`. Only one
         can be had: a twin by ``ck`` has another tangent kernel. For ReLU it is 1.5 times the DEQ's,
         and apart from that factor the same to 2 %.
+    twin : {"data", "scalars"}
+        Whether the twin's kernel is fitted to the DEQ's on the samples, or has its four scalars.
+    plain_layers : int, optional
+        Of the plain network; as many as the twin has by default.
+    seed : int
+        Which samples the twin is fitted on.
 
     Examples
     --------
-    >>> nets = trio("relu", 0.2, 0.8, np.eye(3))
+    >>> nets = trio("relu", 0.2, 0.8, np.eye(3), twin="scalars")
     >>> nets.twin.family, len(nets.plain), nets.network("plain", 8, 4, 3).size
     ('lrelu', 2, 120)
     """
     chosen = activation(act)
     tau0 = float(np.sqrt(np.mean(np.sum(X**2, axis=1))))
     with silence_range_warning():
-        twin = match(chosen, sigma_a2, sigma_b2, tau0, kernel=kernel)
+        fitted = match(
+            chosen, sigma_a2, sigma_b2, tau0, kernel=kernel, X=X if twin == "data" else None,
+            seed=seed,
+        )  # fmt: skip
         centred = chosen.centred(sigma_a2, sigma_b2, tau0)
-    plain = plain_network(chosen, twin.layers, tau0)
-    return Trio(centred, sigma_a2, sigma_b2, twin, plain)
+    plain = plain_network(chosen, plain_layers or fitted.layers, tau0)
+    return Trio(centred, sigma_a2, sigma_b2, fitted, plain)

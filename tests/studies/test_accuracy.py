@@ -19,7 +19,7 @@ from deqcli.vocabulary import Net
 
 SMALL = {
     "data": "gmm", "p": 60, "classes": "3", "train_size": 200, "test_size": 90, "widths": (16, 32),
-    "trials": 2, "epochs": 2, "batch": 50,
+    "trials": 2, "epochs": 2, "batch": 50, "twin": "scalars",
 }  # fmt: skip
 
 
@@ -121,6 +121,24 @@ def test_the_twin_has_the_kernel_that_decides(train, match, kernel):
     assert prepared.nets.twin.as_record()["kernel"] == kernel
 
 
+def test_twins_by_data_and_by_scalars():
+    """A twin on data is nearer on these samples; few samples are not fitted to."""
+    distances = {}
+    for twin in ("data", "scalars"):
+        prepared = STUDY.prepare(make(twin=twin))
+        X, nets = prepared.data.X, prepared.nets
+        deq, found = (nets.kernels(net, X).compute("ntk")[0] for net in (Net.DEQ, Net.MATCHED))
+        distances[twin] = np.linalg.norm(found - deq, 2) / np.linalg.norm(deq, 2)
+    assert distances["data"] < 0.02
+    assert distances["data"] < distances["scalars"]
+    assert [make(train_size=n, batch=5, twin=None).twin for n in (19, 20)] == ["scalars", "data"]
+
+
+def test_layers_of_the_plain_network():
+    layers = [len(STUDY.prepare(make(plain_layers=n)).nets.plain) for n in (None, 1, 3)]
+    assert layers == [2, 1, 3]
+
+
 def test_own_scales_on_request():
     equal, own = (STUDY.prepare(make(scale=scale)).scales for scale in ("equal", "own"))
     assert all((scale.gain, scale.rate) == (1, 1) for scale in own.values())
@@ -210,8 +228,8 @@ def test_refused_before_any_point_runs():
 
 
 def test_no_twin(monkeypatch):
-    def without_twin(*arguments):
-        nets = trio(*arguments)
+    def without_twin(*arguments, **options):
+        nets = trio(*arguments, **options)
         return replace(nets, twin=replace(nets.twin, feasible=False, reason="too odd."))
 
     trio = trio_module.trio

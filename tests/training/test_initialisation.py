@@ -39,7 +39,7 @@ def empirical(network):
 @pytest.mark.parametrize(("act", "sigma_a2"), [("relu", 0.2), ("tanh", 0.1)])
 @pytest.mark.parametrize("net", Net)
 def test_kernels_match_theory(act, sigma_a2, net):
-    nets = trio(act, sigma_a2, 1 - sigma_a2, UNIT)
+    nets = trio(act, sigma_a2, 1 - sigma_a2, UNIT, twin="scalars")
     network = nets.network(net, WIDTH, P, 1, tolerance=1e-4)
     total = np.zeros((2, N, N))
     for draw in range(DRAWS[net]):
@@ -52,7 +52,7 @@ def test_kernels_match_theory(act, sigma_a2, net):
 
 def test_twins_share_the_kernel_they_are_matched_in():
     for kernel in ("ck", "ntk"):
-        nets = trio("tanh", 0.2, 0.8, UNIT, kernel=kernel)
+        nets = trio("tanh", 0.2, 0.8, UNIT, kernel, twin="scalars")
         distance = {
             net: np.linalg.norm(exact_kernel(nets, net, kernel) - exact_kernel(nets, "deq", kernel))
             for net in Net

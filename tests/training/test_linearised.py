@@ -27,7 +27,7 @@ def drawn(nets, net, width, seed=0):
 def test_a_readout_is_linear_at_any_width():
     """Its kernel is that of the features it has: the very same epochs, momentum and all."""
     settings = TrainingSettings(epochs=5, batch=32, learning_rate=1.5, train="readout")
-    network = drawn(trio("relu", 0.2, 0.8, DATA.X), "matched", 30)
+    network = drawn(trio("relu", 0.2, 0.8, DATA.X, twin="scalars"), "matched", 30)
     features = Readout(network).compute_features(X.astype(np.float32), 50).astype(float)
     kernel = (features @ features[:90].T / 30).astype(np.float32)
     start = initial_outputs(network, X, 50)
@@ -75,7 +75,7 @@ def curves(nets, net, width, settings, scale, factor=1.0):
 @pytest.mark.parametrize("net", Net)
 def test_wide_networks_follow_their_limit_at_small_rates(net):
     """Losses to 2 %; with a kernel 1.3 times too large, the other scale's, they do not."""
-    nets = trio("relu", 0.2, 0.8, DATA.X, "ck")
+    nets = trio("relu", 0.2, 0.8, DATA.X, "ck", twin="scalars")
     scale = equal_scale(nets, net, DATA.X, "all")
     settings = TrainingSettings(epochs=5, batch=30, learning_rate=0.2)
     network, limit = curves(nets, net, 1000, settings, scale)
@@ -86,7 +86,7 @@ def test_wide_networks_follow_their_limit_at_small_rates(net):
 
 
 def test_limits_of_several_networks_are_rows_one_after_the_other():
-    nets = trio("tanh", 0.1, 0.9, DATA.X)
+    nets = trio("tanh", 0.1, 0.9, DATA.X, twin="scalars")
     settings = TrainingSettings(epochs=2, batch=30)
     orders = [np.random.default_rng(k) for k in range(2)]
     rows = train_limits(

@@ -32,7 +32,7 @@ def run(network, data=DATA, test=TEST, **settings):
 @pytest.mark.parametrize("act", ["relu", "tanh"])
 @pytest.mark.parametrize("net", Net)
 def test_every_network_learns(net, act):
-    network = trio(act, 0.1, 0.9, UNIT).network(net, 64, 60, 3)
+    network = trio(act, 0.1, 0.9, UNIT, twin="scalars").network(net, 64, 60, 3)
     history = run(network, epochs=6, batch=32)
     assert history.train_loss[-1] < 0.3 * history.train_loss[0]
     assert history.test_accuracy[-1] > 0.9  # chance is 1/3
@@ -47,7 +47,7 @@ def test_every_network_learns(net, act):
 
 @pytest.mark.parametrize("net", Net)
 def test_the_readout_alone(net):
-    network = drawn(trio("relu", 0.2, 0.8, UNIT).network(net, 64, 60, 3))
+    network = drawn(trio("relu", 0.2, 0.8, UNIT, twin="scalars").network(net, 64, 60, 3))
     before = [parameter.weight.copy() for parameter in network.parameters]
     settings = TrainingSettings(epochs=4, batch=32, train="readout")
     history = train(network, DATA, TEST, settings, np.random.default_rng(2))
@@ -59,7 +59,7 @@ def test_the_readout_alone(net):
 @pytest.mark.parametrize("net", Net)
 def test_the_readout_alone_is_softmax_regression(net):
     """Step by step, against regression written out on the features of the whole set."""
-    network = drawn(trio("relu", 0.2, 0.8, UNIT).network(net, 40, 60, 3))
+    network = drawn(trio("relu", 0.2, 0.8, UNIT, twin="scalars").network(net, 40, 60, 3))
     network.forward(DATA.X.astype(np.float32))
     features, readout = network.features.astype(float), network.parameters[-1]
     weight, velocity = readout.weight.astype(float), 0.0
@@ -164,7 +164,7 @@ def test_test_samples_of_another_dimension():
 )
 def test_memory_is_counted_right(net, solver):
     """The arrays that are counted are nearly all that a training allocates."""
-    nets = trio("relu", 0.2, 0.8, UNIT)
+    nets = trio("relu", 0.2, 0.8, UNIT, twin="scalars")
     run(nets.network(net, 16, 60, 3), epochs=1)  # imports and caches
     tracemalloc.start()
     network = nets.network(net, 300, 60, 3, solver=solver)

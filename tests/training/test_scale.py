@@ -16,7 +16,7 @@ SAMPLES = X.astype(np.float32)
 
 def measure(net, train, act, scaled=True):
     """Return the mean squared output and the mean squared gradient times the rate, of networks."""
-    nets = trio(act, 0.2, 0.8, X, "ck")
+    nets = trio(act, 0.2, 0.8, X, "ck", twin="scalars")
     network = nets.network(net, WIDTH, P, 4, tolerance=1e-4)
     if scaled:
         scale = equal_scale(nets, net, X, train)
@@ -54,7 +54,7 @@ def test_own_scales_differ():
 
 @pytest.mark.parametrize("train", ["all", "readout"])
 def test_multipliers_meet_both_conditions_exactly(train):
-    nets = trio("tanh", 0.2, 0.8, X, "ntk")
+    nets = trio("tanh", 0.2, 0.8, X, "ntk", twin="scalars")
     place = 1 if train == "all" else 0
     deq = [np.trace(k) for k in nets.kernels("deq", X).compute("ck", "ntk")]
     for net in Net:
