@@ -1,6 +1,6 @@
 """Tables and sentences of the README's section on training, made by rule from recorded findings.
 
-``python tests/accuracy_section.py iclr-figure-3-a ...`` prints them for results of that name.
+``python tests/accuracy_section.py`` prints them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
+#: The results that the README tells of.
+STEMS = ("quick/iclr-figure-3-a", "quick/iclr-figure-3-b", "quick/iclr-figure-3-c")
 DATA = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10-vgg19": "CIFAR-10"}
 TRAINED = {"all": "all weights", "readout": "the readout"}
 HEAD = (
@@ -101,5 +103,5 @@ def sentence(settings: Mapping[str, Any], findings: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    for each in sys.argv[1:]:
+    for each in STEMS:
         sys.stdout.write("\n".join([sentence(*read(each)), "", table(read(each)[1]), "", ""]))
