@@ -146,17 +146,23 @@ def clipped(table: pd.DataFrame) -> pd.Series:
     return shares.rename("share")
 
 
-def advantage(values: pd.DataFrame) -> Measured:
-    """Return how much farther from the DEQ the plain network is than the twin.
+def advantage(values: pd.DataFrame, signed: bool = True) -> Measured:
+    r"""Return how much farther from the DEQ the plain network is than the twin, signs aside.
 
-    The distances are those of the means, without their signs; the interval is that of the
-    differences of the two within one trial. A mean of no sign makes the twin's distance too large
-    rather than too small.
+    With the differences p of the plain network and t of the twin,
+
+    .. math:: |p| - |t| = \pm\min(|p - t|, |p + t|),
+
+    positive if both have the same sign. The interval is that of the smaller one, within trials, if
+    the interval of the larger one leaves out 0; else the signs are open, and it is the wider of
+    the two, which cannot decide: it reaches beyond both.
 
     Parameters
     ----------
     values : DataFrame
         Differences from the DEQ, a row a trial, columns ``matched`` and ``plain``.
+    signed : bool
+        False for a measure that is never negative: then it is p - t.
 
     Examples
     --------
@@ -165,8 +171,17 @@ def advantage(values: pd.DataFrame) -> Measured:
     0.45
     """
     pairs = values.dropna()
-    twin, plain = (pairs[net] * np.sign(pairs[net].mean()) for net in OTHERS)
-    return average(plain - twin)
+    twin, plain = (pairs[net] for net in OTHERS)
+    if not signed:
+        return average(plain - twin)
+    small, large = sorted(map(average, (plain - twin, plain + twin)), key=lambda m: abs(m.value))
+    value = abs(float(plain.mean())) - abs(float(twin.mean()))
+    if small.spread is None or large.spread is None:
+        return Measured(value, None, small.count)
+    certain = abs(large.value) > large.spread
+    return Measured(
+        value, small.spread if certain else max(small.spread, large.spread), small.count
+    )
 
 
 def average(values: pd.Series) -> Measured:
@@ -184,7 +199,7 @@ def advantages(table: pd.DataFrame) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for measure, values in _judged(table):
         for key, pairs in values.dropna().groupby(["dataset", "width"], sort=False):
-            found = advantage(pairs)
+            found = advantage(pairs, measure != "distance")
             decided = found.spread is not None and abs(found.value) > found.spread
             nearer = ("twin" if found.value > 0 else "plain") if decided else "undecided"
             rows.append(
@@ -211,7 +226,8 @@ def resolution(table: pd.DataFrame) -> list[dict[str, object]]:
         limit, found = (values[width == each].dropna() for each in (INFINITE, widest))
         if widest == INFINITE or limit.empty or found.empty:
             continue
-        predicted, measured = advantage(limit).value, advantage(found)
+        signed = measure != "distance"
+        predicted, measured = advantage(limit, signed).value, advantage(found, signed)
         enough = measured.spread is not None and measured.spread < abs(predicted)
         rows.append(
             {"measure": measure, "predicted": predicted, "interval": measured.spread,

@@ -93,7 +93,8 @@ def _difference(run: Finished, measure: str, net: Net, infinite: bool = False) -
 
 def _advantage(run: Finished, measure: str, infinite: bool = False) -> Measured:
     values = paired.at_width(run, measure, infinite)
-    return paired.advantage(values * (100 if measure == "accuracy" else 1))
+    factor = 100 if measure == "accuracy" else 1
+    return paired.advantage(factor * values, signed=measure != "distance")
 
 
 def _prediction(run: Finished, measure: str, net: Net | None = None) -> str:

@@ -81,7 +81,7 @@ def sentence(settings: Mapping[str, Any], findings: Mapping[str, Any]) -> str:
     said = {
         "twin": "the twin is nearer to the DEQ than the plain network",
         "plain": "the plain network is nearer to the DEQ than the twin",
-        "undecided": "which of the two is nearer to the DEQ is not decided",
+        "undecided": "neither is shown to be nearer to the DEQ",
     }
     parts = []
     for measure, name, factor, unit in (
@@ -94,7 +94,9 @@ def sentence(settings: Mapping[str, Any], findings: Mapping[str, Any]) -> str:
         predicted = ""
         if limit:
             predicted = f"; infinite width predicts {around(factor * limit['advantage'], None, 3)}"
-        parts.append(f"in {name} {said[row['nearer']]} (by {by}{unit}{predicted})")
+        parts.append(
+            f"in {name} {said[row['nearer']]} (the plain network is farther by {by}{unit}{predicted})"
+        )
     data, trained = DATA.get(settings["data"], settings["data"]), TRAINED[settings["train"]]
     return (
         f"{data}, {trained} trained, {settings['trials']} trials, width {widest}: "

@@ -115,13 +115,42 @@ def test_clipped_epochs_are_counted_after_training_began():
 
 def test_advantage_is_paired():
     """The two move together: how much farther one is does not move."""
-    values = pd.DataFrame({"matched": [-0.1, -0.3, -0.2], "plain": [0.3, 0.5, 0.4]})
-    found = paired.advantage(values)
-    assert (found.value, found.spread) == pytest.approx((0.2, 0.0), abs=1e-12)
+    values = pd.DataFrame({"matched": [0.1, 0.12, 0.11], "plain": [0.3, 0.32, 0.31]})
+    for signed in (True, False):
+        found = paired.advantage(values, signed)
+        assert (found.value, found.spread) == pytest.approx((0.2, 0.0), abs=1e-12)
     swapped = paired.advantage(values.rename(columns={"matched": "plain", "plain": "matched"}))
     assert swapped.value == pytest.approx(-0.2)
+    opposite = paired.advantage(values.assign(matched=-values["matched"]))
+    assert opposite.value == pytest.approx(0.2)
+    # Here it is the sum that decides, and it moves.
+    assert opposite.spread == pytest.approx(
+        stats.t.ppf(0.975, 2) * stats.sem(values["plain"] - values["matched"]), abs=1e-12
+    )
     with pytest.raises(InputError, match="reached its end"):
         paired.advantage(values.iloc[:0])
+
+
+def test_nothing_is_decided_where_signs_are_open():
+    """What moves together by more than its mean may lie on either side of the DEQ."""
+    values = pd.DataFrame({"matched": [-1.0, 0.0, 0.9], "plain": [-1.4, -0.4, 0.5]})
+    found = paired.advantage(values)
+    assert found.value > 0.3
+    assert found.spread > found.value
+
+
+def test_a_decision_is_rarely_wrong():
+    """Twin and plain are as far from the DEQ on either side: at most 5 % decide for one."""
+    rng = np.random.default_rng(0)
+    for twin, plain in ((0.0, 0.0), (0.5, 0.5), (0.5, -0.5), (2.0, -2.0), (2.0, 2.0)):
+        wrong = 0
+        for _ in range(400):
+            common, own = rng.standard_normal((6, 1)), 0.3 * rng.standard_normal((6, 2))
+            drawn = pd.DataFrame(common + own + [twin, plain], columns=["matched", "plain"])
+            found = paired.advantage(drawn)
+            wrong += abs(found.value) > found.spread
+        # 5 % of 400 is 20; three standard deviations of the count beyond it are 33.
+        assert wrong <= 33, (twin, plain)
 
 
 def shifted(distance, noise, limit):

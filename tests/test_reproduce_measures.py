@@ -162,8 +162,8 @@ def test_gaps_are_in_points_at_the_largest_width():
 
 
 def test_advantage_has_the_spread_of_differences_within_a_trial():
-    # The gaps move together, by 2 points: their difference in size, 2 points, does not move.
-    run = Run(trained([(0.90, 0.90), (0.89, 0.87), (0.87, 0.85)]))
+    # The gaps move together, by 0.2 points: their difference in size, 2 points, does not move.
+    run = Run(trained([(0.90, 0.90), (0.89, 0.888), (0.87, 0.868)]))
     advantage = quantities("accuracy")["accuracy_advantage"]
     measured = advantage.measure(run)
     assert (measured.value, measured.spread) == pytest.approx((2.0, 0.0), abs=1e-12)
