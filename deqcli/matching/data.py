@@ -25,8 +25,7 @@ Array = NDArray[np.float64]
 
 #: What ``auto`` tries: shallow first, then what trains safely (piecewise linear), then small.
 _ORDER = (
-    ("htanh", 1), ("lrelu", 1), ("spline", 1), ("quintic", 1),
-    ("lrelu", 2), ("spline", 2), ("quintic", 2),
+    ("htanh", 1), ("lrelu", 1), ("spline", 1), ("quintic", 1), ("lrelu", 2), ("spline", 2),
 )  # fmt: skip
 # A twin is as near on other rows as on the design give or take some; half the limit leaves room.
 _MARGIN = 0.5
@@ -125,7 +124,7 @@ def _starts(
         )
         for sign in (1, -1)
     ]
-    starts = [(layer,) * depth for layer in (*bent, act)]
+    starts = [(layer,) * depth for layer in (*bent[: 3 - depth], act)]
     if family in SIZES:
         starts.append(attempt(target, family, depth).acts)
     if before:
@@ -137,10 +136,11 @@ def _starts(
 
 def measure(twin: Match, X: Array) -> Distances:
     """Measure a twin on the rows that were not fitted to, at most 1000 of them."""
-    assert twin.design is not None
-    others = twin.design.others
+    others, seed = np.arange(len(X)), 0
+    if twin.design is not None:
+        others, seed = twin.design.others, twin.design.seed
     if others.size > HELD_OUT:
-        rng = np.random.default_rng([twin.design.seed, 17])
+        rng = np.random.default_rng([seed, 17])
         others = np.sort(rng.choice(others, size=HELD_OUT, replace=False))
     held = X[others]
     matrix, ours, plain = (_kernel(twin, held, net) for net in Net)
@@ -192,19 +192,27 @@ def _norms_range(twin: Match, sample: Array, unit: float) -> tuple[float, float]
 def judge(twin: Match, distances: Distances) -> Match:
     """Return the twin with its distances on other rows, and what they say."""
     assert twin.limit is not None
-    feasible = distances.twin <= twin.limit
-    name = _network(twin.family, twin.layers)
+    near = distances.twin <= twin.limit
+    other = "other " if twin.design is not None else ""
     where = (
-        f"{distances.twin:.2g} of the norm from the DEQ's kernel on {distances.rows} other rows "
+        f"{distances.twin:.2g} of the norm from the DEQ's kernel on {distances.rows} {other}rows "
         f"(a plain network {distances.plain:.2g})"
     )
-    suggestion = "" if feasible else _help(twin, distances.twin)
-    if feasible:
-        reason = f"{name} matches within {twin.limit:g}: it is {where}."
+    name, suggestion = _network(twin.family, twin.layers), "" if near else _help(twin, distances)
+    if twin.design is None:
+        # By scalars: both they and the kernels have to agree.
+        feasible, apart = twin.feasible and near, "" if near else f", not within {twin.limit:g}"
+        reason = f"{twin.reason.rstrip('.')}; it is {where}{apart}."
+        suggestion = twin.suggestion or suggestion
+    elif near:
+        feasible, reason = True, f"{name} matches within {twin.limit:g}: it is {where}."
     else:
-        reason = (
-            f"No network that was tried is within {twin.limit:g}: the nearest, "
-            f"{name[0].lower()}{name[1:]}, is {where}; {suggestion}."
+        feasible, reason = (
+            False,
+            (
+                f"No network that was tried is within {twin.limit:g}: the nearest, "
+                f"{name[0].lower()}{name[1:]}, is {where}; {suggestion}."
+            ),
         )
     return replace(
         twin,
@@ -222,16 +230,17 @@ def _network(family: str, layers: int) -> str:
     return f"{count} of {TITLES[family]} activation"
 
 
-def _help(twin: Match, distance: float) -> str:
+def _help(twin: Match, distances: Distances) -> str:
     """Say what would bring a twin nearer."""
-    assert twin.design is not None
     remedies = []
-    if {attempt.family for attempt in twin.alternatives} != {name for name, _ in _ORDER}:
+    if twin.design is None:
+        remedies.append("a `design` fits it to the data")
+    elif {attempt.family for attempt in twin.alternatives} != {name for name, _ in _ORDER}:
         remedies.append("`family` auto tries others")
     if all(attempt.layers == 1 for attempt in twin.alternatives):
         remedies.append("two layers may do")
-    if twin.design.rows.size < DESIGN:
+    if twin.design is not None and twin.design.rows.size < DESIGN:
         remedies.append(f"more rows would help ({twin.design.rows.size} were fitted to)")
-    remedies.append(f"ask for no less than `within` {1.05 * distance:.2g}")
+    remedies.append(f"ask for no less than `within` {1.05 * distances.twin:.2g}")
     remedies.append("a smaller `sigma_a2` makes the DEQ easier to equal")
     return ", or ".join(remedies)

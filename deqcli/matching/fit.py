@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 DESIGN, HELD_OUT = 200, 1000
 _LEAST_ROWS = 20
 # Pairs off the diagonal that the fit looks at.
-_PAIRS = 4000
+_PAIRS = 3000
 _EVALUATIONS = 60
 
 

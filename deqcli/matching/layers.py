@@ -49,7 +49,7 @@ NUMBERS = {"htanh": 3, "lrelu": 3, "quadratic": 3, "cubic": 4, "spline": 2 + len
 #: Families with a degree instead of kinks.
 _DEGREES = {"quadratic": 2, "cubic": 3, "quintic": 5}
 #: Terms of the series of piecewise linear functions.
-_TERMS = 24
+_TERMS = 16
 # A knot beyond some 17 standard deviations is out of reach; inputs are taken to be no smaller.
 _NARROW = 0.03
 
@@ -174,7 +174,8 @@ def network_pairs(
             own = second + own * slope2 / v[-1] ** 2
         else:
             mixed, own = value, second
-        v = np.sqrt(second)
+        # Rounding may leave a vanishing layer with less than nothing.
+        v = np.sqrt(np.where(second.real > 0, second, np.finfo(float).tiny))
         rho = value / (v[i] * v[j])
     return own[:-1], mixed, [*units, v[-1]]
 

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 # The range on which activations are drawn, in units of tau0.
 _REACH, _SAMPLES = 3.5, 141
+# What a fit takes: series of some thousand pairs for every number, in complex numbers.
+_FIT = 60_000_000
+#: The relative distances that a verdict is about.
+_RELATIVE = ("matched_relative", "matched_frobenius", "plain_relative")
 # Single-precision networks have no part here: only a solver that stops at its tolerance.
 _SOLVED = Tolerance(1e-5, 1e-7, 1e-9)
 
@@ -40,11 +44,19 @@ class MatchSettings(SampleSettings, DeqSettings):
     kernel: Kernel = kernel_setting(Kernel.CK)
     family: str = setting(
         "auto",
-        "Activations of the twin; auto: the shallowest network that matches, the papers' families "
-        "first.",
-        choices=("auto", "htanh", "lrelu", "quadratic", "cubic"),
+        "Activations of the twin; auto: the smallest network that matches, piecewise linear ones "
+        "first. spline (piecewise linear) and quintic are fitted to data.",
+        choices=("auto", "htanh", "lrelu", "quadratic", "cubic", "spline", "quintic"),
     )
     layers: str = setting("auto", "Hidden layers of the twin.", choices=("1", "2", "auto"))
+    design: int = setting(
+        200, "Samples that the twin is fitted to, at most half; it is judged on the others. 0: no "
+        "fit, the papers' four scalars alone.", least=0,
+    )  # fmt: skip
+    within: float = setting(
+        0.02, "Distance, in units of the DEQ's norm, at which a twin on data matches.",
+        above=0, below=1,
+    )  # fmt: skip
     tau0: float | None = setting(
         None, "Root of the data's mean variance, in place of data (no spectra).",
         least=SMALLEST, most=LARGEST,
@@ -56,8 +68,22 @@ class MatchSettings(SampleSettings, DeqSettings):
         identity=False,
     )
 
+    @property
+    def fitted(self) -> bool:
+        """Whether the twin is fitted to samples."""
+        return self.tau0 is None and not self.on_sphere and self.design > 0
+
     def check(self) -> None:
         super().check()
+        if not self.fitted and self.family in ("spline", "quintic"):
+            raise InputError(
+                f"`family` is {self.family}, which is fitted to data; give `data` with a `design`, "
+                "or another family."
+            )
+        if self.fitted and self.n is not None and self.n < 20:
+            raise InputError(
+                f"`n` is {self.n}; a twin is fitted to 20 samples or more (`design` 0: to none)."
+            )
         if not self.on_sphere:
             return
         if self.family not in ("auto", "quadratic", "cubic"):
@@ -68,7 +94,9 @@ class MatchSettings(SampleSettings, DeqSettings):
             raise InputError("`tau0` does not matter on the sphere; leave it out.")
 
     def unused(self) -> Collection[str]:
-        return super().unused() if self.tau0 is None else {"data", "n", *LAW_FIELDS}
+        if self.tau0 is not None:
+            return {"data", "n", "design", "within", *LAW_FIELDS}
+        return {*super().unused(), *({"design", "within"} if self.on_sphere else ())}
 
     def inputs(self) -> dict[str, Any]:
         return super().inputs() if self.tau0 is None else {}
@@ -76,32 +104,40 @@ class MatchSettings(SampleSettings, DeqSettings):
 
 @dataclass(frozen=True)
 class Prepared:
-    """The DEQ on its samples (None if only ``tau0`` is known), its twin and a plain network."""
+    """The DEQ on its samples (None if only ``tau0`` is known), its twin and a plain network.
+
+    ``X`` are the samples that the networks are compared on: those that were not fitted to.
+    """
 
     settings: MatchSettings
     model: Model | None
     twin: Match
     plain: tuple[Activation, ...]
+    X: NDArray[np.float64] | None = None
 
 
 class MatchStudy(Study[MatchSettings, Prepared]):
     """Design the shallow explicit network that equals a given DEQ.
 
-    Finds activations for one or two hidden layers so that the network's kernel has the same
-    four scalars as the DEQ's, says why that family and depth, and sets the two spectra over each
-    other, beside an unmatched plain network of the same depth. A request that no network of the
-    family can meet is an answer: exit code 3, with the residuals, the reason and what would work.
+    Finds activations for one or two hidden layers so that the network's kernel is the DEQ's on the
+    data: fitted to the pairs of some samples (--design), judged on the others, on which it sets the
+    two spectra over each other, beside an unmatched plain network of the same depth. Without data
+    (--tau0), or with --design 0, the twin has the four scalars of the papers. A twin that is not
+    within what was asked for is an answer: exit code 3, with its distance, the plain network's and
+    what would help.
     """
 
     name = "match"
     settings = MatchSettings
     examples = (
         "--act relu --sigma-a2 0.2",
-        "--act tanh --sigma-a2 0.1 --export torch",
+        "--act gelu --sigma-a2 0.1 --kernel ntk --data mnist --n 1000",
+        "--act tanh --sigma-a2 0.1 --within 0.005 --export torch",
         "--act gelu --sigma-a2 0.1 --kernel ntk --tau0 1",
         "--act relu --family htanh          (not feasible: exit code 3, and why)",
         "--data sphere --act nrelu --sigma-a2 0.2 --kernel preactivation-ck --n 1000 --p 1200",
     )
+    version = 2
     quick = {"n": 1000}
     tolerances = {
         "value": _SOLVED,
@@ -113,30 +149,40 @@ class MatchStudy(Study[MatchSettings, Prepared]):
     def prepare(self, settings: MatchSettings) -> Prepared:
         from deqcli.activations import activation
         from deqcli.errors import silence_range_warning
-        from deqcli.matching import match, match_sphere, plain_network
+        from deqcli.matching import fit_twin, match, match_sphere, plain_network
         from deqcli.models import deq_model
 
         deq = settings.act, settings.sigma_a2, settings.sigma_b2
         layers = settings.layers if settings.layers == "auto" else int(settings.layers)
-        model, tau0 = None, settings.tau0
-        if tau0 is None:
+        wanted: dict[str, Any] = {"kernel": settings.kernel, "family": settings.family}
+        with silence_range_warning():
+            if settings.tau0 is not None:
+                twin = match(*deq, settings.tau0, layers=layers, **wanted)
+                plain = plain_network(settings.act, twin.layers, settings.tau0)
+                return Prepared(settings, None, twin, plain)
             inputs = settings.law(settings.p).load(self.data_streams(settings), settings.n)
             model = deq_model(inputs, *deq)
-            if inputs.statistics is not None:
-                tau0 = inputs.statistics.tau0
-        with silence_range_warning():
-            if tau0 is None:
-                assert model is not None
+            if inputs.statistics is None:
                 act, sigma_a2, sigma_b2 = deq
                 family = "quadratic" if settings.family == "auto" else settings.family
-                sphere_twin = match_sphere(
+                twin = match_sphere(
                     act, sigma_a2, model.X.shape[1], settings.kernel, sigma_b2=sigma_b2,
                     family=family,
                 )  # fmt: skip
-                plain = (activation(act),) * len(sphere_twin.acts)
-                return Prepared(settings, model, sphere_twin, plain)
-            twin = match(*deq, tau0, kernel=settings.kernel, family=settings.family, layers=layers)
-        return Prepared(settings, model, twin, plain_network(settings.act, len(twin.acts), tau0))
+                plain = (activation(act),) * len(twin.acts)
+                return Prepared(settings, model, twin, plain, model.X)
+            # The DEQ is centred at the tau0 of its equivalent, as in every other study.
+            tau0 = inputs.statistics.tau0
+            if settings.fitted:
+                _, twin = fit_twin(
+                    *deq, tau0, layers=layers, X=model.X, within=settings.within,
+                    seed=settings.seed, design=settings.design, **wanted,
+                )  # fmt: skip
+                assert twin.design is not None
+                return Prepared(settings, model, twin, twin.plain, model.X[twin.design.others])
+            twin = match(*deq, tau0, layers=layers, **wanted)
+        plain = plain_network(settings.act, len(twin.acts), tau0)
+        return Prepared(settings, model, replace(twin, limit=settings.within), plain, model.X)
 
     def points(self, settings: MatchSettings) -> dict[str, tuple[Any, ...]]:
         """Return one point a network; without data there is no kernel to compute."""
@@ -149,19 +195,25 @@ class MatchStudy(Study[MatchSettings, Prepared]):
             return peak(loading=0, held=0, work=0)
         n, p = settings.shape
         loading = settings.law(settings.p).loading(settings.n)
-        return peak(loading=loading, held=8 * n * p, work=48 * n * n)
+        # Beside the samples those that were not fitted to; the fit has its pairs' series.
+        held = (16 if settings.fitted else 8) * n * p
+        return peak(loading=loading, held=held, work=48 * n * n + (_FIT if settings.fitted else 0))
 
     def compute(self, prepared: Prepared, net: Net) -> Arrays:
         from deqcli.equivalents import eigenvalues
-        from deqcli.kernels.exact import explicit_kernels
+        from deqcli.errors import silence_range_warning
+        from deqcli.kernels.exact import explicit_kernels, implicit_kernels
 
-        model, twin = prepared.model, prepared.twin
+        model, twin, X = prepared.model, prepared.twin, prepared.X
         assert model is not None
+        assert X is not None
         if net == Net.DEQ:
-            (kernel,) = model.kernel(twin.kernel)
+            with silence_range_warning():
+                kernels = implicit_kernels(X, model.act, model.sigma_a2, model.sigma_b2)
+            (kernel,) = kernels.compute(twin.kernel)
         else:
             layers = twin.acts if net == Net.MATCHED else prepared.plain
-            (kernel,) = explicit_kernels(model.X, layers).compute(twin.twin_kernel)
+            (kernel,) = explicit_kernels(X, layers).compute(twin.twin_kernel)
         return {"eigenvalues": eigenvalues(kernel), "kernel": kernel}
 
     def assemble(self, prepared: Prepared, load: Load) -> Assembled:
@@ -169,24 +221,31 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         import pandas as pd
 
         from deqcli.activations import activation
+        from deqcli.matching import Distances, judge
 
         settings, model, twin = prepared.settings, prepared.model, prepared.twin
+        distances: dict[str, float] = {}
+        if prepared.X is not None:
+            spectra, distances = _compare(load)
+        if twin.limit is not None:
+            ours, frobenius, control = (distances[key] for key in _RELATIVE)
+            rows = spectra[Net.DEQ].size
+            twin = judge(twin, Distances(ours, frobenius, control, rows))
         frames = [_activation_rows(settings, twin), _scalar_rows(twin)]
+        if distances:
+            frames += _eigenvalue_rows(twin, spectra, distances)
         findings: dict[str, Any] = {
             "verdict": twin.reason,
             "feasible": twin.feasible,
             "match": twin.as_record(),
             "plain": [{"name": act.name, "shift": act.shift} for act in prepared.plain],
+            **distances,
         }
-        if model is not None:
-            spectra, distances = _compare(load)
-            findings |= distances
-            frames += _eigenvalue_rows(twin, spectra, distances)
         table = pd.concat(frames, ignore_index=True)
         table["act"] = activation(settings.act).name
         table["sigma_a2"] = settings.sigma_a2
         table["data"] = settings.data if model is not None else f"tau0 = {twin.tau0:g}"
-        table["n"] = 0 if model is None else model.inputs.data.n_samples
+        table["n"] = 0 if prepared.X is None else len(prepared.X)
         table["feasible"] = twin.feasible
         return Assembled(table, findings)
 
@@ -195,9 +254,9 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         yield findings["verdict"]
         for number, layer in enumerate(record["activations"], start=1):
             yield f"  layer {number}: {layer['name']}, shift {layer['shift']!r}"
-        for name, value in record["target"].items():
+        for name, achieved in record["achieved"].items():
             yield (
-                f"  {name}: DEQ {value:.10g}, twin {record['achieved'][name]:.10g} "
+                f"  {name}: DEQ {record['target'][name]:.10g}, twin {achieved:.10g} "
                 f"(relative residual {record['residuals'][name]:.1e})"
             )
         if slope := record.get("diagonal_slope"):
@@ -211,9 +270,21 @@ class MatchStudy(Study[MatchSettings, Prepared]):
                     f"  {net} network: distance {findings[f'{net}_distance']:.4g} "
                     f"({findings[f'{net}_relative']:.2g} of the DEQ's norm {findings['norm']:.4g})"
                 )
+        if design := record.get("design"):
+            yield (
+                f"  fitted to {design['rows']} samples ({design['pairs']} pairs), judged on "
+                f"{design['held_out']} others"
+            )
+            low, high = record["norms_range"] or (0.0, 0.0)
+            yield (
+                f"  within {record['limit']:g} for data of root mean squared norm {low:.3g} to "
+                f"{high:.3g}"
+                if high
+                else "  at no norm within what was asked for"
+            )
 
     def shortcomings(self, findings: Mapping[str, Any]) -> Sequence[str]:
-        return () if findings["feasible"] else ("no exact match; the nearest network is shown",)
+        return () if findings["feasible"] else ("no match; the nearest network is shown",)
 
     def quantities(self, settings: MatchSettings) -> Sequence[Quantity]:
         deq, twin = settings.kernel.letter, "Σ" if settings.kernel.explicit == Kernel.CK else "Θ̃"
@@ -235,9 +306,12 @@ class MatchStudy(Study[MatchSettings, Prepared]):
     ) -> Mapping[str, str]:
         if settings.export is None:
             return {}
-        from deqcli.matching import export
+        from deqcli.matching import export, judge, measure
 
-        twin = prepare().twin
+        prepared = prepare()
+        twin = prepared.twin
+        if prepared.model is not None and twin.limit is not None:
+            twin = judge(twin, measure(twin, prepared.model.X))
         if not twin.feasible:
             return {}
         return {f"-{settings.export}.py": export(twin, settings.export)}
@@ -249,6 +323,8 @@ def _finding(run: Finished, key: str) -> Measured:
 
 def _compare(load: Load) -> tuple[dict[Net, NDArray[np.float64]], dict[str, float]]:
     """Return the spectra of the three networks, and the distances of two to the DEQ."""
+    import numpy as np
+
     from deqcli.equivalents import operator_distance, operator_norm
 
     deq = load(Net.DEQ.value)
@@ -258,7 +334,12 @@ def _compare(load: Load) -> tuple[dict[Net, NDArray[np.float64]], dict[str, floa
         other = load(net.value)
         spectra[net] = other["eigenvalues"]
         distance = operator_distance(deq["kernel"], other["kernel"])
-        distances |= {f"{net}_distance": distance, f"{net}_relative": distance / norm}
+        gap = float(np.linalg.norm(deq["kernel"] - other["kernel"]))
+        distances |= {
+            f"{net}_distance": distance,
+            f"{net}_relative": distance / norm,
+            f"{net}_frobenius": gap / float(np.linalg.norm(deq["kernel"])),
+        }
     return spectra, distances
 
 
@@ -320,10 +401,11 @@ def _scalar_rows(twin: Match) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for name, value in twin.target.items():
         rows.append({"kind": "scalar", "source": "deq", "name": name, "value": value})
-        rows.append(
-            {"kind": "scalar", "source": "matched", "name": name, "value": twin.achieved[name],
-             "residual": twin.residuals[name]}
-        )  # fmt: skip
+        if name in twin.achieved:
+            rows.append(
+                {"kind": "scalar", "source": "matched", "name": name, "value": twin.achieved[name],
+                 "residual": twin.residuals[name]}
+            )  # fmt: skip
     if slope := twin.diagonal_slope:
         rows += [
             {"kind": "scalar", "source": source, "name": "diagonal_slope", "value": value}
