@@ -94,9 +94,8 @@ def sentence(settings: Mapping[str, Any], findings: Mapping[str, Any]) -> str:
         predicted = ""
         if limit:
             predicted = f"; infinite width predicts {around(factor * limit['advantage'], None, 3)}"
-        parts.append(
-            f"in {name} {said[row['nearer']]} (the plain network is farther by {by}{unit}{predicted})"
-        )
+        farther = f"the plain network is farther by {by}{unit}{predicted}"
+        parts.append(f"in {name} {said[row['nearer']]} ({farther})")
     data, trained = DATA.get(settings["data"], settings["data"]), TRAINED[settings["train"]]
     return (
         f"{data}, {trained} trained, {settings['trials']} trials, width {widest}: "
