@@ -222,6 +222,11 @@ class Accuracy(Study[AccuracySettings, Prepared]):
             # What is the number of samples elsewhere has another name here.
             raise type(error)(str(error).replace("`n`", "`train_size`")) from error
         check_batch(settings.batch, data.n_samples)
+        if settings.twin == "data" and data.n_samples < _FITTED_SAMPLES:
+            raise InputError(
+                f"there are {data.n_samples} training samples, and a twin is fitted on at least "
+                f"{_FITTED_SAMPLES}; raise `train_size`, or take `twin` scalars."
+            )
         nets = trio(
             settings.act, settings.sigma_a2, settings.sigma_b2, data.X, settings.kernel,
             twin=settings.twin, plain_layers=settings.plain_layers, seed=settings.seed,
@@ -344,8 +349,7 @@ class Accuracy(Study[AccuracySettings, Prepared]):
             rows = pd.DataFrame(load(_limit_key(net)))
             parts.append(rows.assign(net=f"{net}{paired.LIMIT}", width=paired.INFINITE))
         table = pd.concat(parts, ignore_index=True).assign(dataset=settings.data)
-        # Whole numbers stay whole beside the empty cells of limits, and text is text even of no
-        # row.
+        # Whole numbers stay whole beside the empty cells of limits, text is text even of no row.
         table = table.astype({"parameters": "Int64", "peak_memory": "Int64", "status": object})
         table = table.reindex(columns=list(COLUMNS))
         gaps = paired.gaps(table)

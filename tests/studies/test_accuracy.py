@@ -225,6 +225,8 @@ def test_bad_settings(changes, error, words):
 def test_refused_before_any_point_runs():
     with pytest.raises(InputError, match="`batch` is 500, more than the 200 training samples"):
         run(make(batch=500), jobs=1)
+    with pytest.raises(InputError, match="there are 19 training samples, and a twin"):
+        run(make(train_size=19, batch=5, twin="data"), jobs=1)
 
 
 def test_no_twin(monkeypatch):
