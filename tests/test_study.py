@@ -255,7 +255,9 @@ def test_a_match_on_the_sphere_has_one_load_one_match_and_three_kernels(counts):
 
 
 def test_an_accuracy_has_one_load_of_both_halves_and_one_match(counts):
-    settings = studies.get("accuracy").settings.load(TINY["accuracy"] | {"limit": "none"})
+    settings = studies.get("accuracy").settings.load(
+        TINY["accuracy"] | {"limit": "none", "twin": "scalars"}
+    )
     deqcli.run(settings, jobs=1)
     assert counts == {"loads of halves": 1, "matches": 1}
 
