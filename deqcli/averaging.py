@@ -161,7 +161,6 @@ def sentence(averaged: Mapping[str, Any]) -> str:
 def sum_chunk(
     settings: MonteCarloSettings,
     model: Model,
-    X: Array,
     acts: Sequence[Activation] | None,
     kernel: Kernel,
     chunk: Chunk,
@@ -171,8 +170,6 @@ def sum_chunk(
 
     Parameters
     ----------
-    X : ndarray of shape (n, p)
-        Samples of the model, or some of them.
     acts : sequence of Activation, optional
         Of an explicit network; without them it is the model's DEQ.
     kernel : Kernel
@@ -183,9 +180,9 @@ def sum_chunk(
 
     realizations = range(*chunk)
     if acts is None:
-        total = accumulate(X, settings.ensemble(model, kernel), realizations, streams)
+        total = accumulate(model.X, settings.ensemble(model, kernel), realizations, streams)
         converged = np.array([record.converged for record in total.records])
         return {"sum": total.sums[kernel], "converged": converged}
     weights, width = settings.weights, settings.width
-    summed = sum_explicit(X, acts, width, realizations, streams, kernel.explicit, weights)
+    summed = sum_explicit(model.X, acts, width, realizations, streams, kernel.explicit, weights)
     return {"sum": summed, "converged": np.ones(len(realizations), dtype=bool)}

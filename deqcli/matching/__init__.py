@@ -1,6 +1,6 @@
 """Matching: the shallow explicit network that equals a deep equilibrium model."""
 
-from deqcli.matching.data import Distances, fit_twin, judge, measure
+from deqcli.matching.data import Distances, fit_twin, judge, measure, norms_range
 from deqcli.matching.export import export
 from deqcli.matching.result import Match
 from deqcli.matching.scalar import match_target, plain_network
@@ -19,5 +19,6 @@ __all__ = [
     "match_target",
     "measure",
     "network_target",
+    "norms_range",
     "plain_network",
 ]

@@ -29,8 +29,8 @@ _ORDER = (
 )  # fmt: skip
 # A twin is as near on other rows as on the design give or take some; half the limit leaves room.
 _MARGIN = 0.5
-# Rows and factors of the search for the range of norms.
-_RANGE_ROWS, _RANGE_FACTOR, _RANGE_STEPS = 24, 4.0, 5
+# Rows, dimension, factor and steps of the search for the range of norms.
+_RANGE_ROWS, _RANGE_DIMENSION, _RANGE_FACTOR, _RANGE_STEPS = 24, 400, 4.0, 5
 
 
 class Distances(NamedTuple):
@@ -99,7 +99,7 @@ def fit_twin(
         plain=plain_network(act, depth, target.tau0),
         design=chosen,
     )
-    return rows, replace(twin, norms_range=_norms_range(twin, sample, unit))
+    return rows, replace(twin, norms_range=norms_range(twin, limit, rows))
 
 
 def _attempted(end: Fitted, limit: float) -> Attempt:
@@ -134,15 +134,11 @@ def _starts(
     return starts
 
 
-def measure(twin: Match, X: Array) -> Distances:
-    """Measure a twin on the rows that were not fitted to, at most 1000 of them."""
-    others, seed = np.arange(len(X)), 0
-    if twin.design is not None:
-        others, seed = twin.design.others, twin.design.seed
-    if others.size > HELD_OUT:
-        rng = np.random.default_rng([seed, 17])
-        others = np.sort(rng.choice(others, size=HELD_OUT, replace=False))
-    held = X[others]
+def measure(twin: Match, held: Array) -> Distances:
+    """Measure a twin on rows that were not fitted to, at most 1000 of them."""
+    if len(held) > HELD_OUT:
+        rng = np.random.default_rng([0 if twin.design is None else twin.design.seed, 17])
+        held = held[np.sort(rng.choice(len(held), size=HELD_OUT, replace=False))]
     matrix, ours, plain = (_kernel(twin, held, net) for net in Net)
     norm = operator_norm(matrix)
     return Distances(
@@ -165,17 +161,25 @@ def _kernel(twin: Match, X: Array, net: Net) -> Array:
     return kernels.compute(twin.kernel)[0]
 
 
-def _norms_range(twin: Match, sample: Array, unit: float) -> tuple[float, float] | None:
-    """Return between which root mean squared norms the data may be rescaled; see :class:`Match`.
+def norms_range(
+    twin: Match, limit: float, sample: Array | None = None
+) -> tuple[float, float] | None:
+    """Return between which root mean squared norms data may be for the twin to be near.
 
-    On a few rows, by bisection of the logarithm towards the first end that is too far.
+    By rescaling a few rows, with bisection of the logarithm towards the first end that is too far.
+    Without a sample they are Gaussian, of norm tau0.
     """
+    if sample is None:
+        rng = np.random.default_rng(0)
+        sample = twin.tau0 * rng.standard_normal((_RANGE_ROWS, _RANGE_DIMENSION))
+        sample /= _RANGE_DIMENSION**0.5
     few = sample[np.linspace(0, len(sample) - 1, min(_RANGE_ROWS, len(sample))).astype(int)]
+    unit = float(np.sqrt(np.mean(np.einsum("ij,ij->i", sample, sample))))
 
     def near(power: float) -> bool:
         X = few * _RANGE_FACTOR**power
         deq, ours = _kernel(twin, X, Net.DEQ), _kernel(twin, X, Net.MATCHED)
-        return operator_distance(deq, ours) <= (twin.limit or 0.0) * operator_norm(deq)
+        return operator_distance(deq, ours) <= limit * operator_norm(deq)
 
     if not near(0.0):
         return None

@@ -115,12 +115,11 @@ class Match(Displayed):
     design: Design | None = None
 
     def _facts(self) -> dict[str, object]:
-        kind = "worst residual" if self.distance is None else "distance on other rows"
         return {
             "of": f"the {self.kernel} of {self.deq.activation}" if self.deq else f"a {self.kernel}",
             "feasible": "yes" if self.feasible else "no",
             "layers": [f"{name} - {shift:.6g}" for name, shift in self.names],
-            kind: self.worst,
+            "worst residual" if self.distance is None else "distance": self.worst,
             "why": self.reason,
         }
 

@@ -10,17 +10,44 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from deqcli.activations import activation
-from deqcli.equivalents import count_isolated
+from deqcli.equivalents import count_isolated, operator_distance, operator_norm
 from deqcli.matching.result import Match
 from deqcli.vocabulary import Net
+
+Array = NDArray[np.float64]
 
 # The range on which activations are drawn, in units of tau0.
 _REACH, _SAMPLES = 3.5, 141
 
 
+def compare(
+    networks: Mapping[Net, Mapping[str, Array]],
+) -> tuple[dict[Net, Array], dict[str, float]]:
+    """Return the spectra of the three networks, and the distances of two to the DEQ.
+
+    Examples
+    --------
+    >>> networks = {net: {"kernel": np.eye(2), "eigenvalues": np.ones(2)} for net in Net}
+    >>> compare(networks)[1]["plain_relative"]
+    0.0
+    """
+    deq = networks[Net.DEQ]["kernel"]
+    norm, size = operator_norm(deq), float(np.linalg.norm(deq))
+    distances = {"norm": norm}
+    for net in (Net.MATCHED, Net.PLAIN):
+        other = networks[net]["kernel"]
+        distance = operator_distance(deq, other)
+        distances |= {
+            f"{net}_distance": distance,
+            f"{net}_relative": distance / norm,
+            f"{net}_frobenius": float(np.linalg.norm(deq - other)) / size,
+        }
+    return {net: networks[net]["eigenvalues"] for net in Net}, distances
+
+
 def eigenvalue_rows(
     twin: Match,
-    spectra: Mapping[Net, NDArray[np.float64]],
+    spectra: Mapping[Net, Array],
     distances: Mapping[str, float],
 ) -> list[pd.DataFrame]:
     """Return one row an eigenvalue of each network, largest first, and what stands apart."""
@@ -85,3 +112,16 @@ def scalar_rows(twin: Match) -> pd.DataFrame:
             for source, value in (("deq", slope.target), ("matched", slope.achieved))
         ]
     return pd.DataFrame(rows)
+
+
+def average_rows(averaged: Mapping[str, Any]) -> pd.DataFrame:
+    """Return one row a number of what was found for averages over random networks.
+
+    Examples
+    --------
+    >>> average_rows({"distance": 0.1, "noise_floor": None})["name"].tolist()
+    ['distance']
+    """
+    values = pd.Series(averaged, dtype=float).dropna()
+    kind = {"kind": "average", "source": Net.MATCHED.value}
+    return pd.DataFrame({**kind, "name": values.index, "distance": values})

@@ -95,4 +95,5 @@ def match(
         act, sigma_a2, sigma_b2, tau0, kernel=kernel, family=family, layers=layers, X=X,
         within=within, seed=seed,
     )  # fmt: skip
-    return judge(twin, measure(twin, rows))
+    assert twin.design is not None
+    return judge(twin, measure(twin, rows[twin.design.others]))

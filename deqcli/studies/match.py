@@ -22,9 +22,7 @@ from deqcli.study import Assembled, Study, Tolerance
 from deqcli.vocabulary import Kernel, Net
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
-    from numpy.typing import NDArray
 
     from deqcli.activations import Activation
     from deqcli.matching import Match
@@ -35,6 +33,8 @@ if TYPE_CHECKING:
 COROLLARY_2 = {"corollary-2": False, "corollary-2-printed": True}
 # The networks that are averaged over random weights too.
 _AVERAGED = (Net.DEQ, Net.MATCHED)
+#: Families that have no solution by scalars.
+FITTED = ("spline", "quintic")
 # What a fit takes: series of some thousand pairs for every number, in complex numbers.
 _FIT = 60_000_000
 #: The relative distances that a verdict is about.
@@ -53,9 +53,9 @@ class MatchSettings(MonteCarloSettings, SampleSettings, DeqSettings):
     family: str = setting(
         "auto",
         "Activations of the twin; auto: the smallest network that matches, piecewise linear ones "
-        "first. spline (piecewise linear) and quintic are fitted to data; corollary-2: one L-ReLU "
-        "layer by ICLR's equations, corrected or as printed.",
-        choices=("auto", "htanh", "lrelu", "quadratic", "cubic", "spline", "quintic", *COROLLARY_2),
+        "first; spline (piecewise linear) and quintic need data; corollary-2: one L-ReLU layer by "
+        "ICLR's equations, corrected or as printed.",
+        choices=("auto", "htanh", "lrelu", "quadratic", "cubic", *FITTED, *COROLLARY_2),
     )
     layers: str = setting("auto", "Hidden layers of the twin.", choices=("1", "2", "auto"))
     design: int = setting(
@@ -83,18 +83,12 @@ class MatchSettings(MonteCarloSettings, SampleSettings, DeqSettings):
     @property
     def fitted(self) -> bool:
         """Whether the twin is fitted to samples."""
-        by_equations = self.on_sphere or self.family in COROLLARY_2
-        return self.tau0 is None and not by_equations and self.design > 0
+        closed = self.tau0 is not None or self.on_sphere or self.family in COROLLARY_2
+        return self.design > 0 and not closed
 
     def check(self) -> None:
         super().check()
-        if self.averaged and self.tau0 is not None:
-            raise InputError(
-                "`averaged` is given with `tau0`, which has no samples; leave one out."
-            )
-        if self.family in COROLLARY_2 and self.layers == "2":
-            raise InputError(f"`layers` is 2, but `family` {self.family} has one.")
-        if not self.fitted and self.family in ("spline", "quintic"):
+        if not self.fitted and self.family in FITTED:
             raise InputError(
                 f"`family` is {self.family}, which is fitted to data; give `data` with a `design`, "
                 "or another family."
@@ -103,6 +97,12 @@ class MatchSettings(MonteCarloSettings, SampleSettings, DeqSettings):
             raise InputError(
                 f"`n` is {self.n}; a twin is fitted to 20 samples or more (`design` 0: to none)."
             )
+        if self.averaged and self.tau0 is not None:
+            raise InputError(
+                "`averaged` is given with `tau0`, which has no samples; leave one out."
+            )
+        if self.family in COROLLARY_2 and self.layers == "2":
+            raise InputError(f"`layers` is 2, but `family` {self.family} has one.")
         if not self.on_sphere:
             return
         if self.family not in ("auto", "quadratic", "cubic"):
@@ -114,11 +114,10 @@ class MatchSettings(MonteCarloSettings, SampleSettings, DeqSettings):
 
     def unused(self) -> Collection[str]:
         drawn = () if self.averaged else self.MONTE_CARLO
-        if self.tau0 is not None:
-            return {"data", "n", "design", "within", *LAW_FIELDS, *drawn}
-        data = () if not self.on_sphere else ("design", "within")
-        fit = ("design",) if self.family in COROLLARY_2 else ()
-        return {*super().unused(), *data, *fit, *drawn}
+        samples = super().unused() if self.tau0 is None else {"data", "n", *LAW_FIELDS}
+        if self.on_sphere or self.family in COROLLARY_2:
+            return {*samples, *drawn, "design", "within"}
+        return {*samples, *drawn, *(() if self.tau0 is None else ("design",))}
 
     def inputs(self) -> dict[str, Any]:
         return super().inputs() if self.tau0 is None else {}
@@ -126,16 +125,12 @@ class MatchSettings(MonteCarloSettings, SampleSettings, DeqSettings):
 
 @dataclass(frozen=True)
 class Prepared:
-    """The DEQ on its samples (None if only ``tau0`` is known), its twin and a plain network.
-
-    ``X`` are the samples that the networks are compared on: those that were not fitted to.
-    """
+    """The DEQ on its samples (None if only ``tau0`` is known), its twin and a plain network."""
 
     settings: MatchSettings
     model: Model | None
     twin: Match
     plain: tuple[Activation, ...]
-    X: NDArray[np.float64] | None = None
 
 
 class MatchStudy(Study[MatchSettings, Prepared]):
@@ -159,7 +154,6 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         "--act relu --family htanh          (not feasible: exit code 3, and why)",
         "--data sphere --act nrelu --sigma-a2 0.2 --kernel preactivation-ck --n 1000 --p 1200",
     )
-    version = 2
     quick = {"n": 1000, "realizations": 40}
     tolerances = {
         "value": _SOLVED,
@@ -171,46 +165,48 @@ class MatchStudy(Study[MatchSettings, Prepared]):
     def prepare(self, settings: MatchSettings) -> Prepared:
         from deqcli.activations import activation
         from deqcli.errors import silence_range_warning
-        from deqcli.matching import fit_twin, match, match_sphere, plain_network
+        from deqcli.matching import fit_twin, match, match_sphere, norms_range, plain_network
         from deqcli.matching.corollary import corollary_2
         from deqcli.models import deq_model
 
         deq = settings.act, settings.sigma_a2, settings.sigma_b2
         layers = settings.layers if settings.layers == "auto" else int(settings.layers)
         wanted: dict[str, Any] = {"kernel": settings.kernel, "family": settings.family}
+        model, tau0 = None, settings.tau0
         with silence_range_warning():
-            if settings.tau0 is not None:
-                twin = match(*deq, settings.tau0, layers=layers, **wanted)
-                plain = plain_network(settings.act, twin.layers, settings.tau0)
-                return Prepared(settings, None, twin, plain)
-            inputs = settings.law(settings.p).load(self.data_streams(settings), settings.n)
-            model = deq_model(inputs, *deq)
-            if inputs.statistics is None:
-                act, sigma_a2, sigma_b2 = deq
-                family = "quadratic" if settings.family == "auto" else settings.family
-                twin = match_sphere(
-                    act, sigma_a2, model.X.shape[1], settings.kernel, sigma_b2=sigma_b2,
-                    family=family,
-                )  # fmt: skip
-                plain = (activation(act),) * len(twin.acts)
-                return Prepared(settings, model, twin, plain, model.X)
-            # The DEQ is centred at the tau0 of its equivalent, as in every other study.
-            tau0 = inputs.statistics.tau0
-            if settings.fitted:
+            if tau0 is None:
+                inputs = settings.law(settings.p).load(self.data_streams(settings), settings.n)
+                model = deq_model(inputs, *deq)
+                if inputs.statistics is None:
+                    act, sigma_a2, sigma_b2 = deq
+                    family = "quadratic" if settings.family == "auto" else settings.family
+                    twin = match_sphere(
+                        act, sigma_a2, model.X.shape[1], settings.kernel, sigma_b2=sigma_b2,
+                        family=family,
+                    )  # fmt: skip
+                    return Prepared(settings, model, twin, (activation(act),) * len(twin.acts))
+                # The DEQ is centred at the tau0 of its equivalent, as in every other study.
+                tau0 = inputs.statistics.tau0
+            if settings.family in COROLLARY_2:
+                printed = COROLLARY_2[settings.family]
+                twin = corollary_2(*deq, tau0, kernel=settings.kernel, printed=printed)
+            elif settings.fitted:
+                assert model is not None
                 _, twin = fit_twin(
                     *deq, tau0, layers=layers, X=model.X, within=settings.within,
                     seed=settings.seed, design=settings.design, **wanted,
                 )  # fmt: skip
                 assert twin.design is not None
-                return Prepared(settings, model, twin, twin.plain, model.X[twin.design.others])
-            if settings.family in COROLLARY_2:
-                printed = COROLLARY_2[settings.family]
-                twin = corollary_2(*deq, tau0, kernel=settings.kernel, printed=printed)
+                return Prepared(settings, model.part(twin.design.others), twin, twin.plain)
             else:
                 twin = match(*deq, tau0, layers=layers, **wanted)
-        plain = plain_network(settings.act, len(twin.acts), tau0)
-        twin = replace(twin, limit=settings.within, plain=plain)
-        return Prepared(settings, model, twin, plain, model.X)
+            plain = plain_network(settings.act, len(twin.acts), tau0)
+            if settings.family not in COROLLARY_2:
+                if model is None:
+                    twin = replace(twin, norms_range=norms_range(twin, settings.within))
+                else:
+                    twin = replace(twin, limit=settings.within, plain=plain)
+        return Prepared(settings, model, twin, plain)
 
     def points(self, settings: MatchSettings) -> dict[str, tuple[Any, ...]]:
         """Return one point a network, and chunks of random ones; none without data."""
@@ -230,33 +226,29 @@ class MatchStudy(Study[MatchSettings, Prepared]):
             return peak(loading=0, held=0, work=0)
         n, p = settings.shape
         loading = settings.law(settings.p).loading(settings.n)
-        # Beside the samples those that were not fitted to; the fit has its pairs' series.
-        held = (16 if settings.fitted else 8) * n * p
-        work = 48 * n * n + (_FIT if settings.fitted else 0)
+        work = 48 * n * n
         if settings.averaged:
             work = max(work + 16 * n * n, settings.averaging_bytes(n, p, settings.kernel))
-        return peak(loading=loading, held=held, work=work)
+        # Beside the samples those that were not fitted to.
+        held = (16 if settings.fitted else 8) * n * p
+        return peak(loading=loading, held=held, work=work + (_FIT if settings.fitted else 0))
 
     def compute(self, prepared: Prepared, net: Net, start: int = 0, stop: int = 0) -> Arrays:
         from deqcli.averaging import sum_chunk
         from deqcli.equivalents import eigenvalues
-        from deqcli.errors import silence_range_warning
-        from deqcli.kernels.exact import explicit_kernels, implicit_kernels
+        from deqcli.kernels.exact import explicit_kernels
 
-        model, twin, X = prepared.model, prepared.twin, prepared.X
+        model, twin = prepared.model, prepared.twin
         assert model is not None
-        assert X is not None
         if stop:
             streams = partial(self.stream, prepared.settings, net.value)
             acts = None if net == Net.DEQ else twin.acts
-            return sum_chunk(prepared.settings, model, X, acts, twin.kernel, (start, stop), streams)
+            return sum_chunk(prepared.settings, model, acts, twin.kernel, (start, stop), streams)
         if net == Net.DEQ:
-            with silence_range_warning():
-                kernels = implicit_kernels(X, model.act, model.sigma_a2, model.sigma_b2)
-            (kernel,) = kernels.compute(twin.kernel)
+            (kernel,) = model.kernel(twin.kernel)
         else:
             layers = twin.acts if net == Net.MATCHED else prepared.plain
-            (kernel,) = explicit_kernels(X, layers).compute(twin.twin_kernel)
+            (kernel,) = explicit_kernels(model.X, layers).compute(twin.twin_kernel)
         return {"eigenvalues": eigenvalues(kernel), "kernel": kernel}
 
     def assemble(self, prepared: Prepared, load: Load) -> Assembled:
@@ -265,74 +257,48 @@ class MatchStudy(Study[MatchSettings, Prepared]):
 
         from deqcli.activations import activation
         from deqcli.matching import Distances, judge
-        from deqcli.matching.tables import activation_rows, eigenvalue_rows, scalar_rows
+        from deqcli.matching.tables import activation_rows, compare, eigenvalue_rows, scalar_rows
 
         settings, model, twin = prepared.settings, prepared.model, prepared.twin
         distances: dict[str, float] = {}
-        if prepared.X is not None:
-            spectra, distances = _compare(load)
+        if model is not None:
+            spectra, distances = compare({net: load(net.value) for net in Net})
         if twin.limit is not None:
             ours, frobenius, control = (distances[key] for key in _RELATIVE)
-            rows = spectra[Net.DEQ].size
-            twin = judge(twin, Distances(ours, frobenius, control, rows))
+            size = spectra[Net.DEQ].size
+            twin = judge(twin, Distances(ours, frobenius, control, size))
         frames = [activation_rows(settings.act, twin), scalar_rows(twin)]
-        if distances:
-            frames += eigenvalue_rows(twin, spectra, distances)
-        averaged: dict[str, Any] = {}
-        if settings.averaged:
-            averaged, rows_of_averages = _averaged(settings, load)
-            frames.append(rows_of_averages)
         findings: dict[str, Any] = {
             "verdict": twin.reason,
             "feasible": twin.feasible,
             "match": twin.as_record(),
             "plain": [{"name": act.name, "shift": act.shift} for act in prepared.plain],
             **distances,
-            **({"averaged": averaged} if averaged else {}),
         }
+        if model is not None:
+            frames += eigenvalue_rows(twin, spectra, distances)
+            if settings.averaged:
+                findings["averaged"], rows = _averaged(settings, load)
+                frames.append(rows)
         table = pd.concat(frames, ignore_index=True)
         table["act"] = activation(settings.act).name
         table["sigma_a2"] = settings.sigma_a2
         table["data"] = settings.data if model is not None else f"tau0 = {twin.tau0:g}"
-        table["n"] = 0 if prepared.X is None else len(prepared.X)
+        table["n"] = 0 if model is None else model.inputs.data.n_samples
         table["feasible"] = twin.feasible
         return Assembled(table, findings)
 
     def sentences(self, findings: Mapping[str, Any]) -> Iterable[str]:
-        record = findings["match"]
+        from deqcli.matching.reasons import describe
+
         yield findings["verdict"]
-        for number, layer in enumerate(record["activations"], start=1):
-            yield f"  layer {number}: {layer['name']}, shift {layer['shift']!r}"
-        for name, achieved in record["achieved"].items():
-            yield (
-                f"  {name}: DEQ {record['target'][name]:.10g}, twin {achieved:.10g} "
-                f"(relative residual {record['residuals'][name]:.1e})"
-            )
-        for what in ("diagonal", "linear"):
-            if slope := record.get(f"{what}_slope"):
-                yield (
-                    f"  {what} slope: DEQ {slope['target']:.6g}, twin {slope['achieved']:.6g} "
-                    f"(mismatch {slope['mismatch']:.1e})"
-                )
+        yield from describe(findings["match"])
         for net in (Net.MATCHED, Net.PLAIN):
             if f"{net}_distance" in findings:
                 yield (
                     f"  {net} network: distance {findings[f'{net}_distance']:.4g} "
                     f"({findings[f'{net}_relative']:.2g} of the DEQ's norm {findings['norm']:.4g})"
                 )
-        if design := record.get("design"):
-            yield (
-                f"  fitted to {design['rows']} samples ({design['pairs']} pairs), judged on "
-                f"{design['held_out']} others"
-            )
-            low, high = record["norms_range"] or (0.0, 0.0)
-            yield (
-                f"  within {record['limit']:g} for data of root mean squared norm {low:.3g} to "
-                f"{high:.3g}"
-                if high
-                else "  at no norm within what was asked for"
-            )
-
         if averaged := findings.get("averaged"):
             from deqcli.averaging import sentence
 
@@ -341,9 +307,11 @@ class MatchStudy(Study[MatchSettings, Prepared]):
     def shortcomings(self, findings: Mapping[str, Any]) -> Sequence[str]:
         if findings["feasible"]:
             return ()
+        limit = findings["match"].get("limit")
+        kind = "no exact match" if limit is None else f"no match within {limit:g}"
         # What the equations of a corollary give need not be the nearest.
-        by_equations = "Corollary 2" in findings.get("verdict", "")
-        return ("no match" if by_equations else "no match; the nearest network is shown",)
+        by_equations = "Corollary 2" in findings["verdict"]
+        return (kind if by_equations else f"{kind}; the nearest network is shown",)
 
     def quantities(self, settings: MatchSettings) -> Sequence[Quantity]:
         deq, twin = settings.kernel.letter, "Σ" if settings.kernel.explicit == Kernel.CK else "Θ̃"
@@ -385,19 +353,11 @@ class MatchStudy(Study[MatchSettings, Prepared]):
             twin = judge(twin, measure(twin, prepared.model.X))
         if not twin.feasible:
             return {}
-        return {f"-{settings.export}.py": export(twin, settings.export, **self._scaling(settings))}
-
-    def _scaling(self, settings: MatchSettings) -> dict[str, Any]:
-        """Return the mean and scale that samples of a data set were brought to."""
-        from deqcli.data.dataset import fit_transform
-
-        if settings.tau0 is not None or settings.drawn or settings.preprocess != "centred":
-            return {}
-        raw = replace(settings, preprocess="raw").law()
-        scaling, _ = fit_transform(
-            raw.load(self.data_streams(settings), settings.n).data.X, settings.preprocess
-        )
-        return {"mean": scaling.mean, "scale": scaling.scale}
+        scaling = None
+        if settings.tau0 is None:
+            scaling = settings.law(settings.p).scaling(self.data_streams(settings), settings.n)
+        known: dict[str, Any] = {} if scaling is None else {"mean": scaling.mean, "scale": scaling.scale}
+        return {f"-{settings.export}.py": export(twin, settings.export, **known)}
 
 
 def _finding(run: Finished, key: str) -> Measured:
@@ -423,45 +383,15 @@ def _chunks(settings: MatchSettings) -> list[tuple[int, int]]:
 
 def _averaged(settings: MatchSettings, load: Load) -> tuple[dict[str, Any], pd.DataFrame]:
     """Return how far the averages of DEQ and twin are apart, as findings and as rows."""
-    import pandas as pd
-
     from deqcli.averaging import chunk_key, compare
+    from deqcli.matching.tables import average_rows
 
     deq, twin = (
         [partial(load, chunk_key(chunk, net)) for chunk in _chunks(settings)] for net in _AVERAGED
     )
     size = {"realizations": settings.realizations, "width": settings.width}
     findings = compare(deq, twin) | size
-    values = pd.Series(findings, dtype=float).dropna()
-    rows = {
-        "kind": "average",
-        "source": Net.MATCHED.value,
-        "name": values.index,
-        "distance": values,
-    }
-    return findings, pd.DataFrame(rows)
-
-
-def _compare(load: Load) -> tuple[dict[Net, NDArray[np.float64]], dict[str, float]]:
-    """Return the spectra of the three networks, and the distances of two to the DEQ."""
-    import numpy as np
-
-    from deqcli.equivalents import operator_distance, operator_norm
-
-    deq = load(Net.DEQ.value)
-    norm = operator_norm(deq["kernel"])
-    spectra, distances = {Net.DEQ: deq["eigenvalues"]}, {"norm": norm}
-    for net in (Net.MATCHED, Net.PLAIN):
-        other = load(net.value)
-        spectra[net] = other["eigenvalues"]
-        distance = operator_distance(deq["kernel"], other["kernel"])
-        gap = float(np.linalg.norm(deq["kernel"] - other["kernel"]))
-        distances |= {
-            f"{net}_distance": distance,
-            f"{net}_relative": distance / norm,
-            f"{net}_frobenius": gap / float(np.linalg.norm(deq["kernel"])),
-        }
-    return spectra, distances
+    return findings, average_rows(findings)
 
 
 STUDY = MatchStudy()
