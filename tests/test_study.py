@@ -40,7 +40,8 @@ TINY = {
         "data": "gmm", "p": 20, "train-size": 40, "test-size": 20, "widths": [8, 4], "epochs": 1,
         "trials": 2, "batch": 20, "limit": True,
     },
-    "flow": {"n": 12, "p": 10, "test-size": 6, "widths": [10, 20], "steps": 3},
+    "flow": {"n": 12, "p": 10, "test-size": 6, "widths": [10, 20], "steps": 8,
+             "first-step": 1.0},
     "errata": {"n": [16, 32], "trials": 1},
 }  # fmt: skip
 every_study = pytest.mark.parametrize("name", list(TINY))

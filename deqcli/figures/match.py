@@ -29,7 +29,10 @@ def draw(table: pd.DataFrame) -> Figure:
     spectra = table[table["kind"] == "eigenvalue"]
     curves = table[table["kind"] == "activation"]
     known = table[table["kind"] == "average"]
-    averages = dict(zip(known["name"], known["distance"], strict=True))
+    # Without samples there is neither a distance nor its column.
+    averages: dict[str, float] = {}
+    if not known.empty:
+        averages = dict(zip(known["name"], known["distance"], strict=True))
     first = table.iloc[0]
     sphere = first["data"] == "sphere"
     figure = Figure(figsize=(PAGE, 2.5), layout="constrained")
@@ -65,7 +68,7 @@ def draw(table: pd.DataFrame) -> Figure:
     figure.suptitle(
         f"{activation_title(first['act'])}, $\\sigma_a^2$ = {first['sigma_a2']:g}, {first['data']}"
         + (f", n = {first['n']}" if first["n"] else "")
-        + ("" if first["feasible"] else ": no exact match, nearest network shown"),
+        + ("" if first["feasible"] else ": no exact match"),
         fontsize=8,
     )
     return figure

@@ -212,19 +212,6 @@ class Accuracy(Study[AccuracySettings, Prepared]):
             work=max(kernels, network),
         )
 
-    def work(self, settings: AccuracySettings) -> float:
-        from deqcli.work import work_of_kernel
-
-        n, p = settings.law(settings.p).shape(settings.n)
-        q = settings.test_size or n
-        # Forward, backward and update; a DEQ solves each of the first two by some ten steps.
-        each = {net: 30 if net == Net.DEQ else 3 for net in settings.nets}
-        widths = sum(each[net] * m * m + 3 * m * p for net in each for m in settings.widths)
-        total = settings.trials * settings.epochs * (n + q / 3) * widths / 2
-        if settings.limit:
-            total += len(list(_limits(settings))) * (work_of_kernel(n + q, p) + n**3)
-        return total
-
     def compute(
         self, prepared: Prepared, net: Net, width: int, trial: int, kernel: Kernel | None = None
     ) -> Arrays:

@@ -139,19 +139,6 @@ class ErrorVsN(Study[ErrorSettings, ErrorSettings]):
             work = max(work, settings.averaging_bytes(n, p, settings.kernel))
         return peak(loading=law.loading(n), held=8 * n * p, work=work)
 
-    def work(self, settings: ErrorSettings) -> float:
-        from deqcli.work import work_of_kernel, work_of_networks
-
-        total = 0.0
-        for n in settings.n:
-            p = settings.law(settings.dimension(n)).shape(n)[1]
-            one = work_of_kernel(n, p) + 200 * n * n
-            if settings.estimator == Estimator.MONTE_CARLO:
-                each = work_of_networks(n, p, settings.width, settings.kernel)
-                one = settings.realizations * each
-            total += settings.trials * len(settings.act) * one
-        return total
-
     def compute(self, settings: ErrorSettings, n: int, trial: int) -> Arrays:
         """Measure the error of every activation on one data set."""
         import numpy as np

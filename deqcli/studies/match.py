@@ -189,14 +189,6 @@ class MatchStudy(Study[MatchSettings, Prepared]):
             work = max(work + 16 * n * n, settings.averaging_bytes(n, p, settings.kernel))
         return peak(loading=loading, held=8 * n * p, work=work)
 
-    def work(self, settings: MatchSettings) -> float:
-        from deqcli.work import work_of_kernel, work_of_spectrum
-
-        if settings.tau0 is not None:
-            return 0.0
-        n, p = settings.shape
-        return 3 * (work_of_kernel(n, p) + work_of_spectrum(n))
-
     def compute(self, prepared: Prepared, net: Net, start: int = 0, stop: int = 0) -> Arrays:
         from deqcli.averaging import sum_chunk
         from deqcli.equivalents import eigenvalues
@@ -272,7 +264,13 @@ class MatchStudy(Study[MatchSettings, Prepared]):
             yield f"  {sentence(averaged)}"
 
     def shortcomings(self, findings: Mapping[str, Any]) -> Sequence[str]:
-        return () if findings["feasible"] else ("no exact match; the nearest network is shown",)
+        if findings["feasible"]:
+            return ()
+        # What the equations of a corollary give need not be the nearest.
+        nearest = (
+            "" if "Corollary 2" in findings.get("verdict", "") else "; the nearest network is shown"
+        )
+        return (f"no exact match{nearest}",)
 
     def quantities(self, settings: MatchSettings) -> Sequence[Quantity]:
         deq, twin = settings.kernel.letter, "Σ" if settings.kernel.explicit == Kernel.CK else "Θ̃"

@@ -181,18 +181,6 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
             work = max(work, 40 * n * n)
         return peak(loading=loading, held=held, work=work)
 
-    def work(self, settings: SpectrumSettings) -> float:
-        from deqcli.work import work_of_kernel, work_of_networks, work_of_spectrum
-
-        n, p = settings.shape
-        work = len(settings.form) * work_of_spectrum(n)
-        if Estimator.EXACT in settings.estimator:
-            work += work_of_kernel(n, p) + work_of_spectrum(n)
-        if Estimator.MONTE_CARLO in settings.estimator:
-            each = work_of_networks(n, p, settings.width, settings.kernel)
-            work += settings.realizations * each + work_of_spectrum(n)
-        return work
-
     def compute(self, prepared: Prepared, kind: str, start: int = 0, stop: int = 0) -> Arrays:
         from deqcli.equivalents import eigenvalues
         from deqcli.monte_carlo import accumulate
