@@ -356,7 +356,9 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         scaling = None
         if settings.tau0 is None:
             scaling = settings.law(settings.p).scaling(self.data_streams(settings), settings.n)
-        known: dict[str, Any] = {} if scaling is None else {"mean": scaling.mean, "scale": scaling.scale}
+        known: dict[str, Any] = (
+            {} if scaling is None else {"mean": scaling.mean, "scale": scaling.scale}
+        )
         return {f"-{settings.export}.py": export(twin, settings.export, **known)}
 
 
