@@ -29,10 +29,7 @@ def draw(table: pd.DataFrame) -> Figure:
     spectra = table[table["kind"] == "eigenvalue"]
     curves = table[table["kind"] == "activation"]
     known = table[table["kind"] == "average"]
-    # Without samples there is neither a distance nor its column.
-    averages: dict[str, float] = {}
-    if not known.empty:
-        averages = dict(zip(known["name"], known["distance"], strict=True))
+    averages = {} if known.empty else dict(zip(known["name"], known["distance"], strict=True))
     first = table.iloc[0]
     sphere = first["data"] == "sphere"
     figure = Figure(figsize=(PAGE, 2.5), layout="constrained")

@@ -63,7 +63,7 @@ def match(
         Samples in rows, at least 20, scaled as the network will see them.
     within : float
         The relative distance, in operator norm, at which a twin on data matches. ``auto`` takes
-        the smallest network that reaches half of it on the design.
+        the smallest network that reaches 0.4 of it on the design.
     seed : int
         Which rows make up the design; the same seed gives the same twin.
 

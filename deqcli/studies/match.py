@@ -89,10 +89,7 @@ class MatchSettings(MonteCarloSettings, SampleSettings, DeqSettings):
     def check(self) -> None:
         super().check()
         if not self.fitted and self.family in FITTED:
-            raise InputError(
-                f"`family` is {self.family}, which is fitted to data; give `data` with a `design`, "
-                "or another family."
-            )
+            raise InputError(f"`family` is {self.family}, which is fitted to data; give another.")
         if self.fitted and self.n is not None and self.n < 20:
             raise InputError(
                 f"`n` is {self.n}; a twin is fitted to 20 samples or more (`design` 0: to none)."
@@ -201,11 +198,10 @@ class MatchStudy(Study[MatchSettings, Prepared]):
             else:
                 twin = match(*deq, tau0, layers=layers, **wanted)
             plain = plain_network(settings.act, len(twin.acts), tau0)
-            if settings.family not in COROLLARY_2:
-                if model is None:
-                    twin = replace(twin, norms_range=norms_range(twin, settings.within))
-                else:
-                    twin = replace(twin, limit=settings.within, plain=plain)
+            if model is None and settings.family not in COROLLARY_2:
+                twin = replace(twin, norms_range=norms_range(twin, settings.within))
+            elif settings.family not in COROLLARY_2:
+                twin = replace(twin, limit=settings.within, plain=plain)
         return Prepared(settings, model, twin, plain)
 
     def points(self, settings: MatchSettings) -> dict[str, tuple[Any, ...]]:

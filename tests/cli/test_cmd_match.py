@@ -25,7 +25,7 @@ def test_a_twin_is_fitted_and_judged_on_other_samples(deqcli):
     assert done.code == 0
     assert "matches within 0.02" in done.err
     assert "fitted to 60 samples (1770 pairs), judged on 60 others" in done.err
-    assert "for data of root mean squared norm" in done.err
+    assert "on data of root mean squared norm" in done.err
     recorded = findings("f")
     assert recorded["match"]["design"]["rows"] == 60
     assert recorded["matched_relative"] == recorded["match"]["distance"] <= 0.02

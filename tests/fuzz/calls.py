@@ -167,6 +167,12 @@ def match(rng: Random) -> Any:
     arguments["family"] = hostile(rng, family, 0.05)
     arguments["layers"] = hostile(rng, pick(rng, (*11 * (1,), 2)), 0.05)
     arguments["kernel"] = hostile(rng, pick(rng, KERNELS), 0.05)
+    if rng.random() < 0.3:
+        # Fits of one layer, on few rows.
+        X = rng.standard_normal((24, 3))
+        arguments |= {"X": hostile(rng, X), "within": hostile(rng, 0.1), "seed": hostile(rng, 0)}
+        arguments["layers"] = 1
+        arguments["family"] = pick(rng, ("lrelu", "spline", "quintic", "htanh"))
     return deqcli.match, arguments, lambda twin: twin.as_record()
 
 
