@@ -227,7 +227,7 @@ def measure(name: str, seed: int, n: int, trial: int) -> dict[str, Array]:
         if model.scalars is None:
             # On the sphere the core of the equivalent is alpha, its ridge mu.
             alpha = right.core.item()
-            known = SphereScalars(alpha, right.linear, right.ridge, data.X.shape[1])
+            known = SphereScalars(alpha, float(right.linear), float(right.ridge), data.X.shape[1])
             scalars = hld_theorem_3(known)
         elif name == "icml-theorem-1":
             scalars = icml_theorem_1(model.scalars)

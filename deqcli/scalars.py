@@ -58,6 +58,8 @@ class ImplicitScalars(Displayed):
         Of the pre-activation kernel :math:`\Lambda`; HLD and ICLR print these as alpha.
     beta1, beta2, beta3, kappa2 : float
         Of the pre-activation tangent kernel K.
+    act : Activation, optional
+        The centred activation itself.
     """
 
     activation: str
@@ -82,6 +84,11 @@ class ImplicitScalars(Displayed):
     beta2: float
     beta3: float
     kappa2: float
+    act: Activation | None = dataclasses.field(default=None, repr=False, compare=False)
+
+    def as_record(self) -> dict[str, str | float]:
+        """Return everything but the function, fit for JSON."""
+        return {name: value for name, value in vars(self).items() if name != "act"}
 
     def _facts(self) -> dict[str, object]:
         groups = {
@@ -156,7 +163,8 @@ def implicit_scalars(
     with silence_range_warning():
         sigma_a2, sigma_b2 = check_existence(act, sigma_a2, sigma_b2)
     tau0 = float(tau0)
-    m = moments(act.shifted(centre.shift), centre.tau)
+    centred = act.shifted(centre.shift)
+    m = moments(centred, centre.tau)
     D = 1 - sigma_a2 * m.m1**2
     ell1 = sigma_b2 / D
     alpha1 = ell1 * m.m1**2
@@ -179,6 +187,7 @@ def implicit_scalars(
         beta2=ell2 / D,
         beta3=(ell3 + sigma_a2 * (m.m2 * ell1) ** 2 / D) / D,
         kappa2=centre.tau**2 / (1 - sigma_a2 * m.r),
+        act=centred,
     )
 
 

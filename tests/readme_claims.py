@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import ttest_1samp
 
+from deqcli.misprints import ERRATA, MEAN_NORM, RATIO, SIGMA_A2, SPHERE_RATIO
 from deqcli.quantities import LEVEL, mean_interval, trials_to_decide
 from deqcli.reproduction.summary import number
 from deqcli.studies.error_vs_n import slope
@@ -214,9 +215,9 @@ def flow() -> list[str]:
         f"| and generalise better | {around(tested.value, tested.spread, 1)} times; test error "
         f"{span(100 * alive['test_error'], '.1f')} % at widths from {widths[1]} | "
         f"{_ratio_verdict(better)} |",
-        f"| the bound on the test error | its leading term is {span(alive['bound'])}, times a "
+        f"| the bound on the test error | its leading term is {span(runs['bound'])}, times a "
         "constant that the paper hides in O(·); the Rademacher complexity behind it is "
-        f"{span(alive['rademacher'])}, the mean distance to the label {span(alive['test_absolute'])} "
+        f"{span(runs['rademacher'])}, the mean distance to the label {span(runs['test_absolute'])} "
         "| not tested: the constant is open |",
     ]
 
@@ -257,8 +258,9 @@ def errata() -> list[str]:
     return [
         "The printed form stays away from the exact kernel, the corrected one comes near it like "
         f"n^-1/2. Operator-norm errors at n = {sizes[0]} and n = {sizes[-1]}, {_trials()} trials; "
-        "centred ReLU, σa² = 0.2, σb² = 0.8 (2 for ICML Theorem 1, where α4 ≈ 1 would hide it), the "
-        "papers' mixture with means of norm 2, p/n = 1.25; for HLD √2·ReLU on the sphere, d/n = 1.2:",
+        f"centred ReLU, σa² = {SIGMA_A2:g}, σb² = {1 - SIGMA_A2:g} ({ERRATA['icml-theorem-1'].sigma_b2:g} "
+        "for ICML Theorem 1, where α4 ≈ 1 would hide it), the papers' mixture with means of norm "
+        f"{MEAN_NORM:g}, p/n = {RATIO:g}; for HLD √2·ReLU on the sphere, d/n = {SPHERE_RATIO:g}:",
         *rows,
         "* ICML's G/(1 − Ġ) is a definition rather than a slip: the tangent kernel with B frozen. "
         f"Simulated networks are {100 * networks['frozen_relative']:.1f} % from it if the gradient in "

@@ -46,10 +46,13 @@ class Inputs:
     statistics : MixtureStatistics or None
         Exact for a mixture, estimated per class for real data. None on the unit sphere, whose
         theory needs none and has activations that are not centred (HLD).
+    mixture : GaussianMixture or None
+        Where the samples were drawn from one.
     """
 
     data: Dataset
     statistics: MixtureStatistics | None
+    mixture: GaussianMixture | None = None
 
 
 class Law(abc.ABC):
@@ -188,7 +191,7 @@ class Mixture(Drawn):
 
     def load(self, streams: Streams, n: int | None) -> Inputs:
         data = self.draw(n or 0, streams())
-        return Inputs(data, self.mixture.statistics(np.bincount(data.y)))
+        return Inputs(data, self.mixture.statistics(np.bincount(data.y)), self.mixture)
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def draw(table: pd.DataFrame) -> Figure:
     figure.suptitle(
         f"{activation_title(first['act'])}, $\\sigma_a^2$ = {first['sigma_a2']:g}, {first['data']}"
         + (f", n = {first['n']}" if first["n"] else "")
-        + ("" if first["feasible"] else "\nno match; the nearest network is shown"),
+        + ("" if first["feasible"] else "\nno match"),
         fontsize=8,
     )
     return figure

@@ -147,7 +147,8 @@ class Match(Displayed):
 
     def as_record(self) -> dict[str, Any]:
         """Return everything but the functions, fit for JSON."""
-        record = asdict(replace(self, act=None, acts=(), plain=(), design=None))
+        record = asdict(replace(self, act=None, acts=(), plain=(), design=None, deq=None))
+        record["deq"] = None if self.deq is None else self.deq.as_record()
         record["acts"] = [{"name": name, "shift": shift} for name, shift in self.names]
         record["plain"] = [{"name": act.name, "shift": act.shift} for act in self.plain]
         record["design"] = None if self.design is None else self.design.as_record()

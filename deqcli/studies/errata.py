@@ -82,13 +82,6 @@ class Errata(Study[ErrataSettings, ErrataSettings]):
         samples = round(RATIO * square)
         return peak(loading=3 * samples, held=samples, work=8 * square)
 
-    def work(self, settings: ErrataSettings) -> float:
-        from deqcli.misprints import ERRATA, RATIO
-        from deqcli.work import work_of_kernel
-
-        each = [work_of_kernel(n, round(RATIO * n)) + 400 * n * n for n in settings.n]
-        return settings.trials * len(ERRATA) * sum(each)
-
     def compute(self, settings: ErrataSettings, name: str, n: int = 0, trial: int = 0) -> Arrays:
         """Measure one erratum, what simulated networks say, or the number of one claim."""
         import numpy as np

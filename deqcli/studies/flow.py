@@ -150,13 +150,6 @@ class Flow(Study[FlowSettings, Prepared]):
             work=8 * (m * (matrices * m + p + 12 * n + 4 * test) + 6 * n * n),
         )
 
-    def work(self, settings: FlowSettings) -> float:
-        n, _ = settings.shape
-        # Some ten steps of each of the two equations, and four gradients in a step of an ODE.
-        each = 20 * (4 if settings.method == "ode" else 1)
-        steps = sum((each * n + settings.test_size) * m * m + n * n * m for m in settings.widths)
-        return settings.trials * settings.steps * float(steps)
-
     def compute(self, prepared: Prepared, width: int, trial: int) -> Arrays:
         """Train one network, and return its rows as columns."""
         import numpy as np

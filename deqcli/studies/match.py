@@ -229,14 +229,6 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         work = max(work, _FIT) if settings.fitted else work
         return peak(loading=loading, held=8 * n * p, work=work)
 
-    def work(self, settings: MatchSettings) -> float:
-        from deqcli.work import work_of_kernel, work_of_spectrum
-
-        if settings.tau0 is not None:
-            return 0.0
-        n, p = settings.shape
-        return 3 * (work_of_kernel(n, p) + work_of_spectrum(n))
-
     def compute(self, prepared: Prepared, net: Net, start: int = 0, stop: int = 0) -> Arrays:
         from deqcli.averaging import sum_chunk
         from deqcli.equivalents import eigenvalues
@@ -313,7 +305,9 @@ class MatchStudy(Study[MatchSettings, Prepared]):
             return ()
         limit = findings["match"].get("limit")
         kind = "no exact match" if limit is None else f"no match within {limit:g}"
-        return (f"{kind}; the nearest network is shown",)
+        # What the equations of a corollary give need not be the nearest.
+        by_equations = "Corollary 2" in findings["verdict"]
+        return (kind if by_equations else f"{kind}; the nearest network is shown",)
 
     def quantities(self, settings: MatchSettings) -> Sequence[Quantity]:
         deq, twin = settings.kernel.letter, "Σ" if settings.kernel.explicit == Kernel.CK else "Θ̃"
@@ -355,13 +349,13 @@ class MatchStudy(Study[MatchSettings, Prepared]):
             twin = judge(twin, measure(twin, prepared.model.X))
         if not twin.feasible:
             return {}
-        mean, scale = None, 1.0
-        streams = self.data_streams(settings)
-        if scaling := settings.tau0 is None and settings.law(settings.p).scaling(
-            streams, settings.n
-        ):
-            mean, scale = scaling.mean, scaling.scale
-        return {f"-{settings.export}.py": export(twin, settings.export, mean, scale)}
+        scaling = None
+        if settings.tau0 is None:
+            scaling = settings.law(settings.p).scaling(self.data_streams(settings), settings.n)
+        known: dict[str, Any] = (
+            {} if scaling is None else {"mean": scaling.mean, "scale": scaling.scale}
+        )
+        return {f"-{settings.export}.py": export(twin, settings.export, **known)}
 
 
 def _finding(run: Finished, key: str) -> Measured:

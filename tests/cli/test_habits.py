@@ -66,11 +66,12 @@ def test_dry_run_says_how_long(deqcli, tmp_path):
 
 
 def test_results_are_listed_with_their_commands(deqcli, tmp_path):
-    assert deqcli("match", "--tau0", "1", "--out", str(tmp_path), "--name", "a").code == 0
+    words = ["--n", "20", "--p", "30", "--estimator", "exact"]
+    assert deqcli("spectrum", *words, "--out", str(tmp_path), "--name", "a").code == 0
     done = deqcli("results", str(tmp_path))
     assert done.code == 0
-    assert "a: match, by deqcli" in done.out
-    assert "  command  deqcli match --tau0 1.0 --name a" in done.out
+    assert "a: spectrum, by deqcli" in done.out
+    assert "  command  deqcli spectrum --n 20 --p 30 --estimator exact --name a" in done.out
     assert deqcli("results", str(tmp_path / "none")).code == 2
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator
 
 import deqcli
 import deqcli.errors
@@ -49,6 +50,34 @@ def implicit_kernels(rng: Random) -> Any:
     return deqcli.implicit_kernels, arguments, lambda kernels: kernels.compute(kernel)
 
 
+def kernel_operator(rng: Random) -> Any:
+    n, p = (int(size) for size in rng.integers(2, 6, 2))
+    arguments = {"X": matrix(rng, n, p), **deq(rng)}
+    choices: Arguments = {
+        "kernel": pick(rng, KERNELS),
+        "y": labels(rng, n),
+        "components": 1,
+        "budget": 1e9,
+        "progress": lambda done, all_there_are: None,
+    }
+    arguments |= {k: hostile(rng, v, 0.1) for k, v in choices.items() if rng.random() < 0.4}
+    return deqcli.kernel_operator, arguments, lambda M: (M @ np.eye(n), M.rounding, M.distance())
+
+
+def spectral_density(rng: Random) -> Any:
+    diagonal = rng.standard_normal(4)
+    operator = LinearOperator((4, 4), matvec=lambda v: diagonal * v.ravel(), dtype=np.float64)
+    arguments = {
+        "operator": hostile(rng, operator, 0.1),
+        "at": matrix(rng, 1, 3),
+        "width": hostile(rng, 0.1),
+        "probes": hostile(rng, 3),
+        "steps": hostile(rng, 3),
+        "rng": hostile(rng, np.random.default_rng(0), 0.1),
+    }
+    return deqcli.spectral_density, arguments, lambda found: (found.density, found.error)
+
+
 def explicit_kernels(rng: Random) -> Any:
     n, p = (int(size) for size in rng.integers(2, 6, 2))
     arguments = {"X": matrix(rng, n, p), "acts": layers(rng)}
@@ -84,6 +113,9 @@ def equivalent(rng: Random) -> Any:
         "scalars": hostile(rng, pick(rng, (implicit, explicit, sphere)), 0.05),
         "kernel": hostile(rng, pick(rng, KERNELS), 0.05),
     }
+    if rng.random() < 0.4:
+        arguments["form"] = hostile(rng, "own-norm", 0.1)
+        arguments["components"] = hostile(rng, pick(rng, (0, 1, 3, 20)), 0.1)
     if rng.random() < 0.3:
         known = deqcli.GaussianMixture.papers(9).statistics(np.array([3, 3]))
         arguments["statistics"] = hostile(rng, known, 0.3)
@@ -104,6 +136,28 @@ def _scalars() -> Any:
     import deqcli.scalars
 
     return deqcli.implicit_scalars("relu", 0.1), deqcli.explicit_scalars(["tanh"])
+
+
+def spectral_law(rng: Random) -> Any:
+    implicit, explicit = _scalars()
+    p = int(rng.integers(9, 40))
+    parts = (1.0, 2.0, 1e-6, np.linspace(0.5, 2, p), np.eye(p) + 0.3)
+    size = pick(rng, (0, 1, 5, 1e3))
+    mixture = deqcli.GaussianMixture(
+        size * rng.standard_normal((2, p)), [pick(rng, parts), pick(rng, parts)]
+    )
+    counts = pick(rng, ([20, 30], [0, 9], [1, 1], [9, 0], [400, 7]))
+    x = hostile(rng, pick(rng, (0.3, [], [[0.1, 2.0]], [np.inf], "x")), 0.1)
+    arguments = {
+        "mixture": hostile(rng, mixture, 0.1),
+        "counts": hostile(rng, counts, 0.1),
+        "scalars": hostile(rng, pick(rng, (implicit, explicit, implicit.coefficients("ck"))), 0.1),
+        "kernel": hostile(rng, pick(rng, ("ck", "ntk", "preactivation-ck")), 0.05),
+        "form": hostile(rng, pick(rng, ("papers", "own-norm")), 0.05),
+    }
+    return deqcli.spectral_law, arguments, lambda law: (
+        law.edge, law.atom, law.largest, law.above, law.density(x), law.distribution(x)
+    )  # fmt: skip
 
 
 def match(rng: Random) -> Any:

@@ -12,7 +12,8 @@ Mask = pd.Series
 #: What `flow` measures only now and then, and what it knows only of whole runs.
 _NOW_AND_THEN = ("test_loss", "test_error", "test_absolute", "lambda_min", "lambda_max",
                  "kernel_change")  # fmt: skip
-_OF_RUNS = ("bound", "rademacher", "step_size", "peak", "slope", "window")
+_OF_RUNS = ("bound", "rademacher", "step_size", "peak", "slope", "window", "peak_flow",
+            "slope_flow")  # fmt: skip
 #: What a kernel classifier lacks.
 _TRAINED = ("train_loss", "test_loss", "forward_seconds", "backward_seconds", "iterations",
             "residual", "parameters", "peak_memory")  # fmt: skip
@@ -25,9 +26,22 @@ def _match(table: pd.DataFrame, column: str) -> Mask:
         "residual": (kind == "scalar") & matched & (table["name"] != "diagonal_slope"),
         "index": kind != "scalar",
         "isolated": kind == "eigenvalue",
-        "distance": kind == "eigenvalue",
+        "distance": kind.isin(["eigenvalue", "average"]),
     }
+    if column in ("value", "index"):
+        return ~present.get(column, kind != "average") | (kind == "average")
     return ~present.get(column, kind != "")
+
+
+def _spectrum(table: pd.DataFrame, column: str) -> Mask:
+    source = table["source"]
+    if column == "noise_floor":
+        # One network has no second average.
+        return (source != "monte-carlo") | (table["realizations"] < 2)
+    if column == "network_relative":
+        # Without hidden weights the inputs are all that there is.
+        return (source == "equivalent") | (table["sigma_a2"] == 0)
+    return (source == "equivalent") & (column == "relative")
 
 
 def _accuracy(table: pd.DataFrame, column: str) -> Mask:
@@ -58,7 +72,7 @@ def _flow(table: pd.DataFrame, column: str) -> Mask:
     return lost
 
 
-_EMPTY = {"match": _match, "accuracy": _accuracy, "flow": _flow}
+_EMPTY = {"spectrum": _spectrum, "match": _match, "accuracy": _accuracy, "flow": _flow}
 
 
 def unexplained(study: str, table: pd.DataFrame) -> Iterator[str]:
