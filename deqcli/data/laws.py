@@ -285,6 +285,14 @@ class RealData(Law):
         data, _ = images.load(self.name, n=n, rng=streams(), **self._choices)
         return Inputs(data, estimate_statistics(data.X, data.y))
 
+    def whole(self, streams: Streams) -> Dataset:
+        """Return all samples of the chosen classes."""
+        return images.load(self.name, n=None, rng=streams(), **self._choices)[0]
+
+    def whole_bytes(self) -> int:
+        """Return the bytes that :meth:`whole` takes at most."""
+        return self.loading(None, 1)
+
     def load_halves(self, streams: Streams, n: int | None, test_size: int) -> Halves:
         """See :meth:`Law.load_halves`; a file without a test half loses a part of it."""
         train, test = images.load(self.name, n=n, n_test=test_size, rng=streams(), **self._choices)

@@ -40,9 +40,20 @@ _NODES, _COSTLY_NODES = 400, 40
 class Mixture(Protocol):
     """What the law asks of a mixture (:class:`deqcli.GaussianMixture` is one)."""
 
-    means: Array
-    covariances: tuple[Array, ...]
-    shape: Array | None
+    @property
+    def means(self) -> Array:
+        """Of shape (K, p)."""
+        ...
+
+    @property
+    def covariances(self) -> tuple[Array, ...]:
+        """Numbers, diagonals or matrices."""
+        ...
+
+    @property
+    def shape(self) -> Array | None:
+        """What the numbers multiply."""
+        ...
 
     def statistics(self, counts: NDArray[np.int64]) -> MixtureStatistics:
         """Return the statistics; refuses wrong counts."""

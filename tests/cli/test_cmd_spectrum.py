@@ -18,9 +18,10 @@ def test_writes_table_figure_and_provenance(deqcli):
     done = deqcli("spectrum", "--act", "tanh", *SMALL, "--name", "small", "-j", "1")
     assert done.code == 0
     table = pd.read_csv("results/small.csv")
-    assert set(table["source"]) == {"equivalent", "exact", "monte-carlo"}
-    assert (table.groupby("source").size() == 60).all()
-    for _, rows in table.groupby("source"):
+    assert set(table["source"]) == {"equivalent", "exact", "law", "monte-carlo", "own-norm"}
+    spectra = table[table["source"] != "law"]
+    assert (spectra.groupby("source").size() == 60).all()
+    for _, rows in spectra.groupby("source"):
         assert (np.diff(rows.sort_values("index")["eigenvalue"]) <= 0).all()
     assert Path("results/small.png").read_bytes().startswith(b"\x89PNG")
     record = json.loads(Path("results/small.json").read_text())
@@ -119,8 +120,8 @@ def test_a_refused_force_leaves_what_was_there(deqcli):
 
 
 def test_dry_run_counts_the_points(deqcli):
-    # The equivalent, the exact kernel, 400 realizations by 20.
-    assert "22 points, 0 already done" in deqcli("spectrum", "--dry-run").out
+    # Two equivalents, the exact kernel, 400 realizations by 20.
+    assert "23 points, 0 already done" in deqcli("spectrum", "--dry-run").out
 
 
 def test_settings_from_toml_and_from_an_earlier_result(deqcli, tmp_path):

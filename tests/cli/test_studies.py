@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 SMALL = {
     "spectrum": "--n 60 --p 80 --realizations 25 --width 50",
     "error-vs-n": "--n 64,32 --trials 2 --act tanh,relu",
+    "visible": "--n 40 --ratio 2,1 --mean-norm 1,3 --trials 2 --act tanh,relu",
     "match": "--n 60 --p 80",
     "accuracy": "--data gmm --p 50 --train-size 120 --test-size 60 --widths 32,16 --trials 2 "
     "--epochs 2 --batch 40",
