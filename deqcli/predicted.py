@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from deqcli.errors import DataError, DeqcliError
 from deqcli.spectral.covariances import Covariances, covariances_of
-from deqcli.spectral.law import SpectralLaw, law_on
+from deqcli.spectral.law import Span, SpectralLaw, law_on
 from deqcli.spectral.spikes import Spike
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def rows_of(law: SpectralLaw, classes: tuple[str, ...]) -> pd.DataFrame:
         }
     )
     angle = np.pi * np.arange(_POINTS + 1) / _POINTS
-    points = [0.5 * (a + b) - 0.5 * (b - a) * np.cos(angle) for a, b in law.edges]
+    points = [Span(*interval).points(angle) for interval in law.edges]
     atoms = [np.array([atom.position]) for atom in law.atoms]
     x = np.sort(np.concatenate([*points, *atoms]))
     bulk = {"eigenvalue": x, "isolated": False, "density": law.density(x),
