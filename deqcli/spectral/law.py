@@ -234,7 +234,9 @@ class _Series:
         k = np.arange(1, self.coefficients.size)
         angle = self.span.angles(points)
         waves = np.sin(np.multiply.outer(angle, k)) @ (self.coefficients[1:] / k)
-        return np.asarray(self.coefficients[0] * (np.pi - angle) - waves)
+        # At the left end the waves are rounding.
+        found = self.coefficients[0] * (np.pi - angle) - waves
+        return np.where(points > self.span.left, found, 0.0)
 
 
 def _points(x: ArrayLike) -> Array:
