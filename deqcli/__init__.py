@@ -28,11 +28,14 @@ if TYPE_CHECKING:
     from deqcli.estimators import DEQRegressor as DEQRegressor
     from deqcli.kernels.exact import explicit_kernels as explicit_kernels
     from deqcli.kernels.exact import implicit_kernels as implicit_kernels
+    from deqcli.lanczos import spectral_density as spectral_density
     from deqcli.matching import match as match
     from deqcli.matching import match_sphere as match_sphere
     from deqcli.matching.export import export as export
     from deqcli.monte_carlo import Ensemble as Ensemble
     from deqcli.monte_carlo import accumulate as accumulate
+    from deqcli.operators import KernelOperator as KernelOperator
+    from deqcli.operators import kernel_operator as kernel_operator
     from deqcli.runs.execute import Result as Result
     from deqcli.runs.execute import run as run
     from deqcli.scalars import explicit_scalars as explicit_scalars
@@ -54,8 +57,10 @@ _HOME = {
     "deqcli.equivalents": ("Equivalent", "equivalent", "operator_distance", "operator_norm"),
     "deqcli.estimators": ("DEQClassifier", "DEQKernel", "DEQRegressor"),
     "deqcli.kernels.exact": ("explicit_kernels", "implicit_kernels"),
+    "deqcli.lanczos": ("spectral_density",),
     "deqcli.matching": ("export", "match", "match_sphere"),
     "deqcli.monte_carlo": ("Ensemble", "accumulate"),
+    "deqcli.operators": ("KernelOperator", "kernel_operator"),
     "deqcli.runs.execute": ("Result", "run"),
     "deqcli.simulation": ("Simulation", "simulate"),
     "deqcli.scalars": ("explicit_scalars", "implicit_scalars", "sphere_scalars"),

@@ -113,6 +113,24 @@ def htanh_slope(a: float, c: float, x: NDArray[Any]) -> NDArray[Any]:
     return a * (np.abs(x) < c).astype(np.asarray(x).dtype)
 
 
+def linear_spline(
+    slope: float, knots: tuple[float, ...], jumps: tuple[float, ...], x: NDArray[Any]
+) -> NDArray[Any]:
+    """Return ``slope x + sum_j jumps_j (x - knots_j)_+``."""
+    total = slope * x
+    for knot, jump in zip(knots, jumps, strict=True):
+        total = total + jump * np.maximum(x - knot, 0)
+    return total
+
+
+def linear_spline_slope(
+    slope: float, knots: tuple[float, ...], jumps: tuple[float, ...], x: NDArray[Any]
+) -> NDArray[Any]:
+    """The derivative of :func:`linear_spline`; at a knot the left slope."""
+    values = np.cumsum([slope, *jumps]).astype(np.result_type(x, 0.0))
+    return np.asarray(values[np.searchsorted(knots, x, side="left")])
+
+
 def polynomial(coefficients: tuple[float, ...], x: NDArray[Any]) -> NDArray[Any]:
     """A polynomial by its coefficients in ascending order (Horner)."""
     total = np.zeros_like(x) + coefficients[-1]

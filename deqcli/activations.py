@@ -238,6 +238,22 @@ def _make_htanh(a: float = 1.0, c: float = 1.0) -> Activation:
     )
 
 
+def _make_spline(slope: float = 1.0, **pieces: float) -> Activation:
+    r"""Build :math:`\text{slope}\,x + \sum_j d_j(x - k_j)_+`; a knot that is not named is 0."""
+    numbers = sorted({int(key[1:]) for key in pieces})
+    ramps = sorted((pieces.get(f"k{n}", 0.0), pieces.get(f"d{n}", 0.0)) for n in numbers)
+    knots, jumps = tuple(k for k, _ in ramps), tuple(d for _, d in ramps)
+    return Activation(
+        _format("spline", slope=slope, **pieces),
+        functions.Bound(functions.linear_spline, slope, knots, jumps),
+        functions.Bound(functions.linear_spline_slope, slope, knots, jumps),
+        kinks=knots,
+        lipschitz=float(np.abs(np.cumsum([slope, *jumps])).max()),
+        parameters={"slope": slope, **pieces},
+        closed_form=PiecewiseLinear(0.0, slope, knots, jumps),
+    )
+
+
 def _make_elu(alpha: float = 1.0) -> Activation:
     return Activation(
         _format("elu", alpha=alpha),
@@ -293,6 +309,7 @@ REGISTRY: dict[str, Callable[..., Activation]] = {
     "maxlin": lambda a=1.0, b=0.0: _two_slopes("maxlin", max(a, b), min(a, b), a=a, b=b),
     "abs": lambda: _two_slopes("abs", 1.0, -1.0),
     "htanh": _make_htanh,
+    "spline": _make_spline,
     "swish": _smooth("swish", functions.swish, functions.swish_slope, _SWISH_TOP),
     "gelu": _smooth("gelu", functions.gelu, functions.gelu_slope, _GELU_TOP),
     "softplus": _smooth("softplus", functions.softplus, expit, 1.0),
@@ -309,4 +326,7 @@ REGISTRY: dict[str, Callable[..., Activation]] = {
 #: The parameters that each name understands.
 PARAMETERS: dict[str, tuple[str, ...]] = {
     name: tuple(inspect.signature(factory).parameters) for name, factory in REGISTRY.items()
-} | {"hermite": ("scale", *(f"c{k}" for k in range(9)))}
+} | {
+    "hermite": ("scale", *(f"c{k}" for k in range(9))),
+    "spline": ("slope", *(f"{key}{n}" for n in range(1, 10) for key in "kd")),
+}

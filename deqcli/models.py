@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,12 @@ class Model:
     def X(self) -> Array:
         """The samples, of shape (n, p)."""
         return self.inputs.data.X
+
+    def part(self, rows: NDArray[np.intp]) -> Model:
+        """Return the same DEQ on some of the samples."""
+        data = self.inputs.data
+        some = replace(data, X=data.X[rows], y=data.y[rows])
+        return replace(self, inputs=replace(self.inputs, data=some))
 
     def kernel(self, *names: Kernel) -> list[Array]:
         """Return exact kernels."""

@@ -21,8 +21,8 @@ from deqcli.activations import Activation
 from deqcli.checks import shown
 from deqcli.errors import InputError
 from deqcli.kernels.expansion import Expansion
-from deqcli.kernels.matrix import Combination
 from deqcli.kernels.pairs import ExplicitPairs, ImplicitPairs
+from deqcli.kernels.tiles import Combination
 from deqcli.scalars import ExplicitScalars, ImplicitScalars
 from deqcli.vocabulary import Kernel
 

@@ -168,6 +168,7 @@ ACTIVATION_TITLES = {
     "maxlin": "Leaky ReLU",
     "abs": "absolute value",
     "htanh": "Hard Tanh",
+    "spline": "linear spline",
     "swish": "Swish",
     "gelu": "GELU",
     "softplus": "Softplus",

@@ -154,7 +154,8 @@ def trained(accuracies, width=64, statuses=("done", "done", "done")):
     return pd.DataFrame(
         [
             {"dataset": "mnist", "net": net.value, "width": width, "trial": trial, "epoch": epoch,
-             "status": status, "test_accuracy": accuracy if epoch == 1 else 0.1}
+             "status": status, "test_accuracy": accuracy if epoch == 1 else 0.1,
+             "train_loss": 2 - accuracy}
             for net, values, status in zip(Net, accuracies, statuses, strict=True)
             for trial, accuracy in enumerate(values)
             for epoch in (0, 1)
@@ -165,16 +166,20 @@ def trained(accuracies, width=64, statuses=("done", "done", "done")):
 def test_gaps_are_in_points_at_the_largest_width():
     wide = trained([(0.90, 0.92), (0.91, 0.92), (0.87, 0.90)])
     run = Run(pd.concat([trained([(0.5,)] * 3, width=32), wide], ignore_index=True))
-    for key, expected in (("accuracy", (91, 1)), ("matched", (-0.5, 0.5)), ("plain", (2.5, 0.5))):
+    for key, expected in (
+        ("accuracy", (91, 1)),
+        ("accuracy_matched", (-0.5, 0.5)),
+        ("accuracy_plain", (2.5, 0.5)),
+    ):
         measured = measure(run, "accuracy", key)
         value, error = expected
         assert (measured.value, measured.spread) == pytest.approx((value, T1 * error)), key
 
 
 def test_advantage_has_the_spread_of_differences_within_a_trial():
-    # The gaps move together, by 2 points: their difference in size, 2 points, does not move.
-    run = Run(trained([(0.90, 0.90), (0.89, 0.87), (0.87, 0.85)]))
-    advantage = quantities("accuracy")["advantage"]
+    # The gaps move together, by 0.2 points: their difference in size, 2 points, does not move.
+    run = Run(trained([(0.90, 0.90), (0.89, 0.888), (0.87, 0.868)]))
+    advantage = quantities("accuracy")["accuracy_advantage"]
     measured = advantage.measure(run)
     assert (measured.value, measured.spread) == pytest.approx((2.0, 0.0), abs=1e-12)
     assert verdict(advantage, measured) == "agrees"
@@ -189,9 +194,9 @@ def test_largest_width_is_said():
 
 def test_stopped_training_is_no_number():
     run = Run(trained([(0.9,)] * 3, statuses=("done", "done", "stopped: inf")))
-    assert measure(run, "accuracy", "matched").value == 0
+    assert measure(run, "accuracy", "accuracy_matched").value == 0
     with pytest.raises(InputError, match="reached its end"):
-        measure(run, "accuracy", "plain")
+        measure(run, "accuracy", "loss_plain")
 
 
 def flown(width, trial, times, loss, *, every=1, status="ok"):

@@ -277,7 +277,7 @@ CASES = {
     "accuracy": [
         {},
         {"data": "gmm", "p": 50, "train_size": 0, "test_size": 9, "nets": "plain,deq"},
-        {"limit": True, "ridge": 0.1, "match": "ntk", "train": "readout", "widths": [64, 32]},
+        {"limit": "none", "scale": "own", "match": "ntk", "train": "readout", "widths": [64, 32]},
     ],
     "flow": [
         {},

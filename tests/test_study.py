@@ -39,7 +39,7 @@ TINY = {
     "match": {"n": 24, "p": 30},
     "accuracy": {
         "data": "gmm", "p": 20, "train-size": 40, "test-size": 20, "widths": [8, 4], "epochs": 1,
-        "trials": 2, "batch": 20, "limit": True,
+        "trials": 2, "batch": 20,
     },
     "flow": {"n": 12, "p": 10, "test-size": 6, "widths": [10, 20], "steps": 8,
              "first-step": 1.0},
@@ -259,7 +259,9 @@ def test_a_match_on_the_sphere_has_one_load_one_match_and_three_kernels(counts):
 
 
 def test_an_accuracy_has_one_load_of_both_halves_and_one_match(counts):
-    settings = studies.get("accuracy").settings.load(TINY["accuracy"] | {"limit": False})
+    settings = studies.get("accuracy").settings.load(
+        TINY["accuracy"] | {"limit": "none", "twin": "scalars"}
+    )
     deqcli.run(settings, jobs=1)
     assert counts == {"loads of halves": 1, "matches": 1}
 

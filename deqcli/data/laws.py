@@ -11,7 +11,7 @@ import functools
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from deqcli.checks import one_line
 from deqcli.data import files, folder, images, registry
-from deqcli.data.dataset import Dataset, pick_classes
+from deqcli.data.dataset import Dataset, Scaling, fit_transform, pick_classes
 from deqcli.data.mixture import GaussianMixture, check_dimension, sphere, toeplitz
 from deqcli.errors import InputError
 from deqcli.statistics import MixtureStatistics, estimate_statistics
@@ -81,6 +81,10 @@ class Law(abc.ABC):
     @abc.abstractmethod
     def load_halves(self, streams: Streams, n: int | None, test_size: int) -> Halves:
         """Return ``n`` training samples (None: all) and test samples (0: all there are)."""
+
+    def scaling(self, streams: Streams, n: int | None) -> Scaling | None:
+        """Return the map that brought the samples of :meth:`load` to their scale, if one did."""
+        return None
 
     def missing(self, halves: bool) -> str:
         """Say which files are missing, for the training half or both; empty if none is."""
@@ -294,6 +298,13 @@ class RealData(Law):
         rows, p = self.shape(None)
         # Samples are scaled part by part: of so many, their squares are not there all at once.
         return self.loading(None, 1) - 6 * p * rows
+
+    def scaling(self, streams: Streams, n: int | None) -> Scaling | None:
+        """See :meth:`Law.scaling`."""
+        if self.preprocess != "centred":
+            return None
+        raw = replace(self, preprocess="raw").load(streams, n)
+        return fit_transform(raw.data.X, self.preprocess)[0]
 
     def load_halves(self, streams: Streams, n: int | None, test_size: int) -> Halves:
         """See :meth:`Law.load_halves`; a file without a test half loses a part of it."""

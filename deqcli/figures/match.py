@@ -29,10 +29,7 @@ def draw(table: pd.DataFrame) -> Figure:
     spectra = table[table["kind"] == "eigenvalue"]
     curves = table[table["kind"] == "activation"]
     known = table[table["kind"] == "average"]
-    # Without samples there is neither a distance nor its column.
-    averages: dict[str, float] = {}
-    if not known.empty:
-        averages = dict(zip(known["name"], known["distance"], strict=True))
+    averages = {} if known.empty else dict(zip(known["name"], known["distance"], strict=True))
     first = table.iloc[0]
     sphere = first["data"] == "sphere"
     figure = Figure(figsize=(PAGE, 2.5), layout="constrained")
@@ -68,14 +65,14 @@ def draw(table: pd.DataFrame) -> Figure:
     figure.suptitle(
         f"{activation_title(first['act'])}, $\\sigma_a^2$ = {first['sigma_a2']:g}, {first['data']}"
         + (f", n = {first['n']}" if first["n"] else "")
-        + ("" if first["feasible"] else ": no exact match"),
+        + ("" if first["feasible"] else "\nno match"),
         fontsize=8,
     )
     return figure
 
 
 def _label(name: str) -> str:
-    """Turn ``sigma_1: htanh:a=0.84...,c=1.9...`` into a label with three digits."""
+    """Turn ``sigma_1: htanh:a=0.84...,c=1.9...`` into a label; of more than two numbers none."""
     symbol, _, act = name.partition(": ")
     symbol = {"phi": r"$\phi$"}.get(symbol, rf"$\{symbol}$")
     _, _, parameters = act.partition(":")
@@ -86,7 +83,8 @@ def _label(name: str) -> str:
             parts.append(f"{key}={float(value):.3g}")
         except ValueError:
             parts.append(item)
-    return f"{symbol} {activation_title(act)}" + (f"\n  {', '.join(parts)}" if parts else "")
+    shown = f"\n  {', '.join(parts)}" if 0 < len(parts) <= 2 else ""
+    return f"{symbol} {activation_title(act)}{shown}"
 
 
 def _draw_activations(axes: Axes, curves: pd.DataFrame) -> None:

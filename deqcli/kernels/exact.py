@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from deqcli.activations import ActivationLike, activation, activations
 from deqcli.checks import POSITIVE, number
 from deqcli.gaussian import check_existence
-from deqcli.kernels.matrix import Combination, KernelMatrix, check_samples
+from deqcli.kernels.matrix import KernelMatrix, check_samples
 from deqcli.kernels.pairs import ExplicitPairs, ImplicitPairs, PairKernel
+from deqcli.kernels.tiles import Combination
 from deqcli.vocabulary import Kernel
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from numpy.polynomial.chebyshev import Chebyshev, chebvander
 from numpy.typing import NDArray
 
 from deqcli.kernels.interpolation import Interval, sizes, transform
-from deqcli.kernels.matrix import Combination
 from deqcli.kernels.pairs import PairKernel
+from deqcli.kernels.tiles import Combination
 
 Array = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ import math
 
 from deqcli.activations import Activation, activation
 from deqcli.errors import InputError
-from deqcli.matching.twins import Match
+from deqcli.matching.result import Match
 from deqcli.scalars import Coefficients, explicit_scalars, implicit_scalars
 from deqcli.vocabulary import Kernel
 

@@ -422,11 +422,11 @@ def test_command_line_wins_over_environment_over_file_over_default(deqcli, tmp_p
 
 
 def test_lists_and_flags_from_the_environment_and_from_files(deqcli, tmp_path, monkeypatch):
-    expected = stem("accuracy", data="gmm", widths=(16, 32), nets=("deq",), limit=True)
-    text = 'study = "accuracy"\ndata = "gmm"\nwidths = [32, 16]\nnets = "deq"\nlimit = true\n'
+    expected = stem("accuracy", data="gmm", widths=(16, 32), nets=("deq",), limit="none")
+    text = 'study = "accuracy"\ndata = "gmm"\nwidths = [32, 16]\nnets = "deq"\nlimit = "none"\n'
     (tmp_path / "s.toml").write_text(text)
     assert shown(deqcli("accuracy", "--config", "s.toml", "--dry-run")) == expected
-    for key, value in {"DATA": "gmm", "WIDTHS": "32,16", "NETS": "deq", "LIMIT": "1"}.items():
+    for key, value in {"DATA": "gmm", "WIDTHS": "32,16", "NETS": "deq", "LIMIT": "none"}.items():
         monkeypatch.setenv(f"DEQCLI_ACCURACY_{key}", value)
     assert shown(deqcli("accuracy", "--dry-run")) == expected
 

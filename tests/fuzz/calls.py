@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator
 
 import deqcli
 import deqcli.errors
@@ -47,6 +48,34 @@ def implicit_kernels(rng: Random) -> Any:
         arguments["Y"] = matrix(rng, 3, p)
     kernel = hostile(rng, pick(rng, KERNELS), 0.05)
     return deqcli.implicit_kernels, arguments, lambda kernels: kernels.compute(kernel)
+
+
+def kernel_operator(rng: Random) -> Any:
+    n, p = (int(size) for size in rng.integers(2, 6, 2))
+    arguments = {"X": matrix(rng, n, p), **deq(rng)}
+    choices: Arguments = {
+        "kernel": pick(rng, KERNELS),
+        "y": labels(rng, n),
+        "components": 1,
+        "budget": 1e9,
+        "progress": lambda done, all_there_are: None,
+    }
+    arguments |= {k: hostile(rng, v, 0.1) for k, v in choices.items() if rng.random() < 0.4}
+    return deqcli.kernel_operator, arguments, lambda M: (M @ np.eye(n), M.rounding, M.distance())
+
+
+def spectral_density(rng: Random) -> Any:
+    diagonal = rng.standard_normal(4)
+    operator = LinearOperator((4, 4), matvec=lambda v: diagonal * v.ravel(), dtype=np.float64)
+    arguments = {
+        "operator": hostile(rng, operator, 0.1),
+        "at": matrix(rng, 1, 3),
+        "width": hostile(rng, 0.1),
+        "probes": hostile(rng, 3),
+        "steps": hostile(rng, 3),
+        "rng": hostile(rng, np.random.default_rng(0), 0.1),
+    }
+    return deqcli.spectral_density, arguments, lambda found: (found.density, found.error)
 
 
 def explicit_kernels(rng: Random) -> Any:
@@ -138,6 +167,12 @@ def match(rng: Random) -> Any:
     arguments["family"] = hostile(rng, family, 0.05)
     arguments["layers"] = hostile(rng, pick(rng, (*11 * (1,), 2)), 0.05)
     arguments["kernel"] = hostile(rng, pick(rng, KERNELS), 0.05)
+    if rng.random() < 0.3:
+        # Fits of one layer, on few rows.
+        X = rng.standard_normal((24, 3))
+        arguments |= {"X": hostile(rng, X), "within": hostile(rng, 0.1), "seed": hostile(rng, 0)}
+        arguments["layers"] = 1
+        arguments["family"] = pick(rng, ("lrelu", "spline", "quintic", "htanh"))
     return deqcli.match, arguments, lambda twin: twin.as_record()
 
 

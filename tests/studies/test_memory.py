@@ -57,9 +57,9 @@ LARGE = [
     ("accuracy", {"data": "gmm", "p": 200, "train_size": 300, "test_size": 200, "widths": 4000,
                   **ONCE}),
     ("accuracy", {"data": "gmm", "p": 200, "train_size": 2500, "test_size": 1000, "widths": 50,
-                  "limit": True, **ONCE}),
+                  **ONCE}),
     ("accuracy", {"data": "gmm", "p": 200, "train_size": 5000, "test_size": 5000, "widths": 2000,
-                  "train": "readout", **ONCE}),
+                  "train": "readout", "limit": "none", **ONCE}),
     ("accuracy", {"data": "mnist", "train_size": 20_000, "widths": 64, **ONCE}),
     ("accuracy", {"data": "own.npz", "widths": 64, **ONCE}),
 ]  # fmt: skip
@@ -116,7 +116,7 @@ def test_the_estimate_is_near_the_peak_of_large_runs(name, options, tmp_path, mo
         ("flow", {"widths": (10, 10**7)}, "lower the largest of `widths`"),
         ("flow", {"widths": 10**7}, "lower `widths`"),
         ("accuracy", {"data": "gmm", "p": 10**9}, "lower `p`"),
-        ("accuracy", {"limit": True, "train_size": 0}, "give `train_size`"),
+        ("accuracy", {"limit": "linearised", "train_size": 0}, "give `train_size`"),
     ],
 )
 def test_what_cannot_fit_is_refused_unallocated_and_the_culprit_named(
