@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deqcli.errors import DeqcliError
+from deqcli.errors import DataError, DeqcliError
 from deqcli.spectral.covariances import Covariances, covariances_of
-from deqcli.spectral.law import SpectralLaw, law_on
+from deqcli.spectral.law import Span, SpectralLaw, law_on
 from deqcli.spectral.spikes import Spike
 
 if TYPE_CHECKING:
@@ -43,13 +43,14 @@ def law_of_samples(
     if counts.size > MOST_CLASSES:
         return f"laws are for at most {MOST_CLASSES} classes"
     shares = counts / counts.sum()
-    if mixture is not None:
-        covariances = covariances_of(mixture.means, mixture.covariances, mixture.shape, shares)
-    elif whole is not None:
-        covariances = pooled(whole)
-    else:
+    if mixture is None and whole is None:
         return "there is no law of these samples"
     try:
+        if mixture is not None:
+            covariances = covariances_of(mixture.means, mixture.covariances, mixture.shape, shares)
+        else:
+            assert whole is not None
+            covariances = pooled(whole)
         return law_on(covariances, counts, model.scalars, kernel, form)
     except DeqcliError as error:
         return str(error)
@@ -58,13 +59,18 @@ def law_of_samples(
 def pooled(data: Dataset) -> Covariances:
     """Return the moments of labelled samples: class means, and multiples of one covariance."""
     n, p = data.X.shape
-    counts = np.bincount(data.y)
-    means = (np.eye(counts.size)[data.y] / counts).T @ data.X
-    centred = data.X - means[data.y]
-    traces = np.bincount(data.y, np.einsum("ij,ij->i", centred, centred)) / counts
+    means, traces, shape = [], [], np.zeros((p, p))
     # Each class has the shape of all, so that one decomposition serves.
-    shape = centred.T @ (centred / traces[data.y, None]) * (p / n)
-    return covariances_of(np.sqrt(p) * means, [np.array(trace) for trace in traces], shape)
+    for a in range(len(data.classes)):
+        rows = data.X[data.y == a]
+        means.append(rows.mean(axis=0))
+        rows -= means[-1]
+        traces.append(float(np.vdot(rows, rows)) / len(rows))
+        if traces[-1] == 0:
+            raise DataError(f"class {data.classes[a]} does not vary")
+        shape += rows.T @ rows / traces[-1]
+    scales = [np.array(trace) for trace in traces]
+    return covariances_of(np.sqrt(p) * np.array(means), scales, shape * (p / n))
 
 
 def name_of(spike: Spike | Mapping[str, Any], classes: tuple[str, ...]) -> str:
@@ -122,7 +128,7 @@ def rows_of(law: SpectralLaw, classes: tuple[str, ...]) -> pd.DataFrame:
         }
     )
     angle = np.pi * np.arange(_POINTS + 1) / _POINTS
-    points = [0.5 * (a + b) - 0.5 * (b - a) * np.cos(angle) for a, b in law.edges]
+    points = [Span(*interval).points(angle) for interval in law.edges]
     atoms = [np.array([atom.position]) for atom in law.atoms]
     x = np.sort(np.concatenate([*points, *atoms]))
     bulk = {"eigenvalue": x, "isolated": False, "density": law.density(x),

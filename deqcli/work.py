@@ -34,6 +34,13 @@ def error_vs_n(settings: Any) -> float:
     return total
 
 
+def visible(settings: Any) -> float:
+    """Of a kernel and a few eigenvectors for every ratio, norm, trial and activation."""
+    each = [_kernel(settings.n, settings.dimension(ratio)) for ratio in settings.ratio]
+    each = [one + 400.0 * settings.n**2 for one in each]
+    return settings.trials * len(settings.act) * len(settings.mean_norm) * sum(each)
+
+
 def match(settings: Any) -> float:
     """Of the spectra of three networks, exact or averaged; without data there is none."""
     if settings.tau0 is not None:

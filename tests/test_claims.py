@@ -25,7 +25,13 @@ UNBACKED = {
     "Speed": "ratios of one machine, which `deqcli bench` measures anew",
 }
 #: Full-size results that are older than their study; out of this list once they are made again.
-STALE = {"iclr/figure-1-right", "iclr/figure-2-mnist", "gen/figure-1"}
+STALE = {
+    "iclr/figure-1-left",
+    "iclr/figure-1-right",
+    "iclr/figure-2-mnist",
+    "icml/error-vs-n",
+    "gen/figure-1",
+}
 #: Sections that say how to use the program, not what was found.
 MANUAL = {"Install", "Commands", "In Python", "Which kernel is which", "Citing"}
 

@@ -289,6 +289,16 @@ class RealData(Law):
         data, _ = images.load(self.name, n=n, rng=streams(), **self._choices)
         return Inputs(data, estimate_statistics(data.X, data.y))
 
+    def whole(self, streams: Streams) -> Dataset:
+        """Return all samples of the chosen classes."""
+        return images.load(self.name, n=None, rng=streams(), **self._choices)[0]
+
+    def whole_bytes(self) -> int:
+        """Return the bytes that :meth:`whole` takes at most."""
+        rows, p = self.shape(None)
+        # Samples are scaled part by part: of so many, their squares are not there all at once.
+        return self.loading(None, 1) - 6 * p * rows
+
     def scaling(self, streams: Streams, n: int | None) -> Scaling | None:
         """See :meth:`Law.scaling`."""
         if self.preprocess != "centred":

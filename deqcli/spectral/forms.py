@@ -89,6 +89,11 @@ def own_norm_form(
     k, p = len(counts), covariances.dimension
     n = int(counts.sum())
     traces, T, grams = covariances.traces, covariances.products, covariances.grams / p
+    if n > p * p:
+        raise InputError(
+            f"`counts` are {n} samples in {p} dimensions; the own-norm `form` needs fewer than "
+            "dimensions squared, or what it takes for noise is none."
+        )
     longest = float(np.sqrt(np.max(np.diagonal(grams) / traces)))
     if longest > _LONGEST:
         raise InputError(

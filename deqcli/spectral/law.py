@@ -6,7 +6,7 @@ few stand apart, at places and with eigenvectors that the law gives (theory.md Â
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -40,9 +40,20 @@ _NODES, _COSTLY_NODES = 400, 40
 class Mixture(Protocol):
     """What the law asks of a mixture (:class:`deqcli.GaussianMixture` is one)."""
 
-    means: Array
-    covariances: tuple[Array, ...]
-    shape: Array | None
+    @property
+    def means(self) -> Array:
+        """Of shape (K, p)."""
+        ...
+
+    @property
+    def covariances(self) -> tuple[Array, ...]:
+        """Numbers, diagonals or matrices."""
+        ...
+
+    @property
+    def shape(self) -> Array | None:
+        """What the numbers multiply."""
+        ...
 
     def statistics(self, counts: NDArray[np.int64]) -> MixtureStatistics:
         """Return the statistics; refuses wrong counts."""
@@ -123,8 +134,7 @@ class SpectralLaw(Displayed):
                 continue
             where = points[inside]
             if self._costly and where.size > _COSTLY_NODES:
-                angle = _angles(where, left, right)
-                out[inside] = np.maximum(self._series[number](angle) / np.sin(angle), 0.0)
+                out[inside] = self._series[number].density(where)
             else:
                 unique, back = np.unique(where, return_inverse=True)
                 out[inside] = self._solved(unique)[back]
@@ -136,9 +146,8 @@ class SpectralLaw(Displayed):
         out = np.zeros(points.shape)
         for atom in self.atoms:
             out += atom.mass * (points >= atom.position)
-        for (left, right), series in zip(self.edges, self._series, strict=True):
-            angle = _angles(np.clip(points, left, right), left, right)
-            out += 0.5 * (right - left) * (series.integral(np.pi) - series.integral(angle))
+        for series in self._series:
+            out += series.distribution(points)
         return out
 
     def _solved(self, points: Array) -> Array:
@@ -153,45 +162,81 @@ class SpectralLaw(Displayed):
         return covariances.surrogate is not covariances
 
     @cached_property
-    def _series(self) -> tuple[_SineSeries, ...]:
-        """The density times the sine of the angle, smooth on each interval."""
+    def _series(self) -> tuple[_Series, ...]:
         count = _COSTLY_NODES if self._costly else _NODES
-        angle = np.pi * (np.arange(count) + 0.5) / count
-        return tuple(
-            _SineSeries.through(
-                self._solved(0.5 * (left + right) + 0.5 * (right - left) * np.cos(angle))
-                * np.sin(angle)
-            )
-            for left, right in self.edges
-        )
+        return tuple(_Series.of(self._solved, Span(*interval), count) for interval in self.edges)
 
 
 @dataclass(frozen=True)
-class _SineSeries:
-    r"""A function :math:`\sum_kc_k\cos k\theta` on :math:`[0, \pi]`."""
+class Span:
+    r"""An interval with the angle :math:`\theta \in [0, \pi]`, in the logarithm if it is wide.
 
+    :math:`u = \frac{u_1 + u_2}2 + \frac{u_2 - u_1}2\cos\theta` for :math:`u = x` or
+    :math:`\log x`: points are close at the ends, where a density has square roots.
+    """
+
+    left: float
+    right: float
+
+    @property
+    def wide(self) -> bool:
+        """Whether it spans orders of magnitude."""
+        return self.left > 0 and self.right > 30 * self.left
+
+    def points(self, angle: Array) -> Array:
+        """Return the points at angles."""
+        first, last = self._ends
+        u = 0.5 * (first + last) + 0.5 * (last - first) * np.cos(angle)
+        return np.clip(np.exp(u) if self.wide else u, self.left, self.right)
+
+    def angles(self, points: Array) -> Array:
+        """Return the angles of points; those outside have that of the nearest end."""
+        first, last = self._ends
+        inside = np.clip(points, self.left, self.right)
+        unit = (2 * (np.log(inside) if self.wide else inside) - first - last) / (last - first)
+        return np.asarray(np.arccos(np.clip(unit, -1.0, 1.0)))
+
+    def speed(self, angle: Array) -> Array:
+        r"""Return :math:`-dx/d\theta`."""
+        first, last = self._ends
+        speed = 0.5 * (last - first) * np.sin(angle)
+        return np.asarray(speed * self.points(angle) if self.wide else speed)
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        ends = (self.left, self.right)
+        return (float(np.log(ends[0])), float(np.log(ends[1]))) if self.wide else ends
+
+
+@dataclass(frozen=True)
+class _Series:
+    r"""A density times :meth:`Span.speed` as :math:`\sum_kc_k\cos k\theta`."""
+
+    span: Span
     coefficients: Array
 
     @staticmethod
-    def through(values: Array) -> _SineSeries:
-        """Return the series with these values at the midpoints of as many cells."""
-        coefficients = dct(values) / values.size
+    def of(density: Callable[[Array], Array], span: Span, count: int) -> _Series:
+        """Return the series through as many points."""
+        angle = np.pi * (np.arange(count) + 0.5) / count
+        coefficients = dct(density(span.points(angle)) * span.speed(angle)) / count
         coefficients[0] /= 2
-        return _SineSeries(coefficients)
+        return _Series(span, coefficients)
 
-    def __call__(self, angle: Array) -> Array:
-        return np.asarray(np.polynomial.chebyshev.chebval(np.cos(angle), self.coefficients))
+    def density(self, points: Array) -> Array:
+        """Return the density at points inside."""
+        angle = self.span.angles(points)
+        values = np.polynomial.chebyshev.chebval(np.cos(angle), self.coefficients)
+        return np.maximum(values / self.span.speed(angle), 0.0)
 
-    def integral(self, angle: Array | float) -> Array:
-        """Return the integral from zero."""
+    def distribution(self, points: Array) -> Array:
+        """Return the integral of the density up to each point."""
         k = np.arange(1, self.coefficients.size)
+        angle = self.span.angles(points)
         waves = np.sin(np.multiply.outer(angle, k)) @ (self.coefficients[1:] / k)
-        return np.asarray(self.coefficients[0] * np.asarray(angle) + waves)
-
-
-def _angles(points: Array, left: float, right: float) -> Array:
-    unit = (2 * points - left - right) / (right - left)
-    return np.asarray(np.arccos(np.clip(unit, -1.0, 1.0)))
+        # At the left end the waves are rounding.
+        found = self.coefficients[0] * (np.pi - angle) - waves
+        return np.where(points > self.span.left, found, 0.0)
 
 
 def _points(x: ArrayLike) -> Array:

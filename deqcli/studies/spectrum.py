@@ -136,6 +136,7 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
     }
 
     def prepare(self, settings: SpectrumSettings) -> Prepared:
+        from deqcli.data.laws import RealData
         from deqcli.models import deq_model
         from deqcli.predicted import law_of_samples
 
@@ -145,9 +146,9 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
             form: model.equivalent(settings.kernel, form, _components(settings, form))
             for form in sorted(settings.form, reverse=True)
         }
-        whole = None
-        if not settings.drawn:
-            whole = settings.law().load(self.data_streams(settings), None).data
+        source, whole = settings.law(settings.p), None
+        if isinstance(source, RealData):
+            whole = source.whole(self.data_streams(settings))
         law = law_of_samples(model, settings.kernel, list(closed)[-1], whole)
         return Prepared(settings, model, closed, law)
 
@@ -161,6 +162,7 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
         return points | {chunk_key(chunk): ("realizations", *chunk) for chunk in _chunks(settings)}
 
     def memory(self, settings: SpectrumSettings) -> int:
+        from deqcli.data.laws import RealData
         from deqcli.runs.memory import peak
 
         n, p = settings.shape
@@ -170,10 +172,9 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
             work = max(50 * n * n, settings.averaging_bytes(n, p, settings.kernel))
         law = settings.law(settings.p)
         loading = law.loading(settings.n)
-        if not settings.drawn:
-            # The moments of the whole set, its samples centred, beside those at hand.
-            rows = law.shape(None)[0]
-            loading = max(loading, law.loading(None)) + 8 * p * (n + 2 * rows)
+        if isinstance(law, RealData):
+            # The whole set beside the samples at hand, and the decomposition of its covariance.
+            loading = max(loading, 8 * n * p + law.whole_bytes() + 32 * p * p)
         held = 8 * n * p
         if Form.OWN_NORM in settings.form:
             directions = min(settings.law(settings.p).n_classes, 32) + settings.components

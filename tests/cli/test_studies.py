@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 SMALL = {
     "spectrum": "--n 60 --p 80 --realizations 25 --width 50",
     "error-vs-n": "--n 64,32 --trials 2 --act tanh,relu",
+    "visible": "--n 40 --ratio 2,1 --mean-norm 1,3 --trials 2 --act tanh,relu",
     "match": "--n 60 --p 80",
     "accuracy": "--data gmm --p 50 --train-size 120 --test-size 60 --widths 32,16 --trials 2 "
     "--epochs 2 --batch 40",
@@ -183,7 +184,7 @@ main()
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "kills"), list(zip(SMALL, (4, 4, 3, 3, 3, 3), strict=True)), ids=list(SMALL)
+    ("name", "kills"), list(zip(SMALL, (4, 4, 3, 3, 3, 3, 3), strict=True)), ids=list(SMALL)
 )
 def test_killed_at_any_moment_goes_on_to_the_same_bytes(name, kills, tmp_path):
     """Twenty kills over all studies, at moments drawn over the time of an unbroken run."""
@@ -246,7 +247,7 @@ def wrong_values():
     for name in SMALL:
         for option in options(get(name).settings):
             if option.many:
-                first = str((option.default or ("a",))[0])
+                first = str((option.default or option.choices or ("a",))[0])
                 yield name, option.flag, ",", "is empty; give at least one value"
                 yield name, option.flag, f"{first},{first}", f"has {first} twice; give each value"
             if option.choices:

@@ -38,10 +38,28 @@ def _spectrum(table: pd.DataFrame, column: str) -> Mask:
     if column == "noise_floor":
         # One network has no second average.
         return (source != "monte-carlo") | (table["realizations"] < 2)
+    law = source == "law"
+    closed = source.isin(["equivalent", "own-norm"])
     if column == "network_relative":
         # Without hidden weights the inputs are all that there is.
-        return (source == "equivalent") | (table["sigma_a2"] == 0)
-    return (source == "equivalent") & (column == "relative")
+        return closed | law | (table["sigma_a2"] == 0)
+    if column == "own_norm":
+        # On the sphere there is no such equivalent, and elsewhere it may not be asked for.
+        return closed | law | ~(source == "own-norm").any()
+    if column in ("density", "distribution"):
+        return ~law | table["isolated"]
+    if column in ("carries", "aligned"):
+        return ~law | ~table["isolated"]
+    return (closed & (column == "relative")) | (law & (column in ("relative", "distance", "norm")))
+
+
+def _error_vs_n(table: pd.DataFrame, column: str) -> Mask:
+    # The sphere has no own norms; odd activations have no squares; a linear kernel no error.
+    if column in ("own_error", "own_slope"):
+        return (table["data"] == "sphere") | (table["own_error"] == 0)
+    if column == "predicted":
+        return pd.Series(True, index=table.index)
+    return pd.Series(False, index=table.index)
 
 
 def _accuracy(table: pd.DataFrame, column: str) -> Mask:
@@ -72,7 +90,13 @@ def _flow(table: pd.DataFrame, column: str) -> Mask:
     return lost
 
 
-_EMPTY = {"spectrum": _spectrum, "match": _match, "accuracy": _accuracy, "flow": _flow}
+_EMPTY = {
+    "spectrum": _spectrum,
+    "error-vs-n": _error_vs_n,
+    "match": _match,
+    "accuracy": _accuracy,
+    "flow": _flow,
+}
 
 
 def unexplained(study: str, table: pd.DataFrame) -> Iterator[str]:

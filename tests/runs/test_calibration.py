@@ -26,6 +26,7 @@ def clock(settings):
         ("spectrum", {"n": 3000, "p": 2000, "realizations": 10, "kernel": "ntk"}),
         ("spectrum", {"estimator": "exact", "n": 5000}),
         ("error-vs-n", {}),
+        ("visible", {"n": 2000}),
         ("match", {"n": 6000, "p": 5000}),
         ("accuracy", {"data": "gmm"}),
         ("accuracy", {"data": "gmm", "limit": True, "trials": 2}),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import deqcli
-from deqcli.errors import ConvergenceError, DataError, InputError
+from deqcli.errors import DataError, InputError
 from deqcli.scalars import Coefficients
 
 FORMS = ("papers", "own-norm")
@@ -359,5 +359,5 @@ def test_wrong_input_is_named():
         law.density("here")
     with pytest.raises(DataError, match="`x` has values that are not finite"):
         law.density([np.nan])
-    with pytest.raises(ConvergenceError, match="dimension"):
+    with pytest.raises(InputError, match="`counts` are 10000 samples in 10 dimensions"):
         deqcli.spectral_law(deqcli.GaussianMixture.papers(10), [5000, 5000], s, form="own-norm")

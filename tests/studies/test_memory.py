@@ -49,6 +49,7 @@ LARGE = [
     ("error-vs-n", {"n": (64, 2500), "trials": 1, "act": "relu"}),
     ("error-vs-n", {"n": (64, 2000), "ratio": 0.3, "trials": 1, "act": "relu,tanh", "width": 500,
                     "estimator": "monte-carlo", "realizations": 1}),
+    ("visible", {"n": 2500, "ratio": 1.0, "mean_norm": 2.0, "trials": 1, "act": "relu"}),
     ("errata", {"n": (16, 1500), "trials": 1}),
     ("flow", {"n": 200, "p": 60_000, "widths": 30, "steps": 2, "trials": 3}),
     ("flow", {"n": 100, "p": 50, "widths": 1200, "steps": 2, "test_size": 100, "method": "ode"}),
