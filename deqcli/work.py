@@ -60,7 +60,7 @@ def accuracy(settings: Any) -> float:
     each = {net: 30 if net == Net.DEQ else 3 for net in settings.nets}
     widths = sum(each[net] * m * m + 3 * m * p for net in each for m in settings.widths)
     total = settings.trials * settings.epochs * (n + q / 3) * widths / 2
-    if settings.limit:
+    if settings.limit == "linearised":
         total += len(each) * (_kernel(n + q, p) + n**3)
     return total
 

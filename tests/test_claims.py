@@ -29,6 +29,10 @@ STALE = {
     "iclr/figure-1-left",
     "iclr/figure-1-right",
     "iclr/figure-2-mnist",
+    "iclr/figure-3-a",
+    "iclr/figure-3-b",
+    "iclr/figure-3-c",
+    "icml/accuracies",
     "icml/error-vs-n",
     "gen/figure-1",
 }

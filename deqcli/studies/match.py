@@ -225,9 +225,9 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         work = 48 * n * n
         if settings.averaged:
             work = max(work + 16 * n * n, settings.averaging_bytes(n, p, settings.kernel))
-        # Beside the samples those that were not fitted to.
-        held = (16 if settings.fitted else 8) * n * p
-        return peak(loading=loading, held=held, work=work + (_FIT if settings.fitted else 0))
+        # The fit is over before the first point.
+        work = max(work, _FIT) if settings.fitted else work
+        return peak(loading=loading, held=8 * n * p, work=work)
 
     def compute(self, prepared: Prepared, net: Net, start: int = 0, stop: int = 0) -> Arrays:
         from deqcli.averaging import sum_chunk

@@ -27,7 +27,7 @@ MNIST = """
 study = "match"
 act = "relu"
 data = "mnist"
-n = 10
+n = 30
 """
 
 

@@ -29,7 +29,7 @@ def clock(settings):
         ("visible", {"n": 2000}),
         ("match", {"n": 6000, "p": 5000}),
         ("accuracy", {"data": "gmm"}),
-        ("accuracy", {"data": "gmm", "limit": True, "trials": 2}),
+        ("accuracy", {"data": "gmm", "limit": "linearised", "trials": 2}),
         ("flow", {"data": "gmm", "n": 500, "p": 600}),
         ("errata", {}),
     ],
