@@ -280,7 +280,7 @@ class _RestTiles:
         k = (columns.start - rows.start) // SIDE
         scales[k] = np.abs(rest).max() / _LARGEST_CODE
         if scales[k] > 0:
-            rest *= 1 / scales[k]
+            rest /= scales[k]
         np.rint(rest, out=spare)
         codes[k * SIDE : k * SIDE + len(rest)] = spare
         rest -= spare

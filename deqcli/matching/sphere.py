@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from deqcli.activations import Activation, activation
-from deqcli.checks import shown
+from deqcli.checks import one_of, shown
 from deqcli.errors import InputError
 from deqcli.matching.result import Match
 from deqcli.matching.targets import TOLERANCE
@@ -61,6 +61,7 @@ def match_sphere(
     {'a2': 0.13363, 'a1': 0.94518, 'a0': 0.13266}
     """
     kernel = Kernel.of(kernel, "kernel")
+    family = one_of(family, "family", ("quadratic", "cubic"))
     t = sphere_scalars(act, dimension, sigma_a2=sigma_a2, sigma_b2=sigma_b2, kernel=kernel)
     scale = t.alpha + t.beta + t.mu
     if not scale > 0:
@@ -81,12 +82,10 @@ def match_sphere(
             else f"α = {t.alpha:.4g} is less than μ/d = {t.mu / dimension:.4g}: no quadratic "
             "matches; one hidden layer of cubic activation would do."
         )
-    elif family == "cubic":
+    else:
         c0, c1, c3 = (math.sqrt(max(x, 0.0)) for x in (t.alpha, t.beta / linear, t.mu / cube))
         name = f"hermite:scale=1.0,c0={c0!r},c1={c1!r},c3={c3!r}"
         reason = "one hidden layer of cubic activation matches wherever α, β, μ are not negative."
-    else:
-        raise InputError(f"`family` is {shown(family)}; on the sphere choose quadratic or cubic.")
     acts = (activation(name),)
     twin = sphere_scalars(acts, dimension, kernel=kernel.explicit)
     target, achieved = ({k: getattr(s, k) for k in ("alpha", "beta", "mu")} for s in (t, twin))
