@@ -109,7 +109,7 @@ def test_the_estimate_is_near_the_peak_of_large_runs(name, options, tmp_path, mo
             {"p": 10**6, "covariance": "toeplitz:0.5"},
             "`covariance` toeplitz:0.5 keeps p × p numbers: take papers, or lower `p`",
         ),
-        ("match", {"p": 10**7, "classes": 10**4, "n": 10**6}, "lower `n`"),
+        ("match", {"p": 10**7, "classes": 10**4, "n": 10**6}, "lower `p`"),
         ("match", {"data": "mnist"}, "give `n`"),
         ("error-vs-n", {"n": (64, 10**7)}, "lower the largest of `n`"),
         ("errata", {"n": (64, 10**7)}, "lower the largest of `n`"),
