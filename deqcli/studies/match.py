@@ -303,10 +303,10 @@ class MatchStudy(Study[MatchSettings, Prepared]):
     def shortcomings(self, findings: Mapping[str, Any]) -> Sequence[str]:
         if findings["feasible"]:
             return ()
-        limit = findings["match"].get("limit")
+        limit = findings.get("match", {}).get("limit")
         kind = "no exact match" if limit is None else f"no match within {limit:g}"
         # What the equations of a corollary give need not be the nearest.
-        by_equations = "Corollary 2" in findings["verdict"]
+        by_equations = "Corollary 2" in findings.get("verdict", "")
         return (kind if by_equations else f"{kind}; the nearest network is shown",)
 
     def quantities(self, settings: MatchSettings) -> Sequence[Quantity]:
