@@ -245,7 +245,7 @@ def test_no_twin(monkeypatch):
 def test_mnist(real_data):
     """On real images the networks learn, at their defaults."""
     settings = make(data="mnist", data_dir=str(real_data), p=None, classes=None, train_size=1000,
-                    test_size=500, epochs=8, limit="none")  # fmt: skip
+                    test_size=500, epochs=15, limit="none")  # fmt: skip
     prepared = STUDY.prepare(settings)
     for net in Net:
         assert STUDY.compute(prepared, net, 128, 0)["test_accuracy"][-1] > 0.85
