@@ -131,11 +131,13 @@ def test_opposites_under_odd_activations(name, tol):
 
 seeds = st.integers(0, 10**6)
 # Zero, or one that can be divided by.
-hidden = st.one_of(st.just(0.0), st.floats(1e-50, 0.2))
+hidden = st.one_of(st.just(0.0), st.floats(1e-50, 0.24))
 variances = st.tuples(hidden, st.floats(0.05, 3.0))
 names = st.sampled_from(RELATED)
 
 
+# Kernels exist beyond the papers' range, which ends at 0.207 for swish.
+@pytest.mark.filterwarnings("ignore::deqcli.errors.OutsidePapersRangeWarning")
 @given(seeds, names, variances, st.floats(-0.5, 0.5), st.floats(0.01, 3.0))
 def test_symmetric_and_positive_semidefinite(seed, name, variance, shift, scale):
     X = data(seed, n=8, p=3, scale=scale)
@@ -147,6 +149,7 @@ def test_symmetric_and_positive_semidefinite(seed, name, variance, shift, scale)
         assert eigenvalues[0] >= -1e-12 * eigenvalues[-1]
 
 
+@pytest.mark.filterwarnings("ignore::deqcli.errors.OutsidePapersRangeWarning")
 @given(seeds, names, variances)
 def test_permutations_and_rotations(seed, name, variance):
     rng = np.random.default_rng(seed)
