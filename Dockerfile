@@ -11,18 +11,23 @@ ARG PYTHON=3.12.12-slim-bookworm
 
 FROM python:${PYTHON} AS build
 WORKDIR /source
-COPY pyproject.toml README.md LICENSE constraints.txt ./
+# What changes seldom comes first: dependencies, by their hashes (.ci/lock.py writes the files).
+COPY requirements-image.txt requirements-build.txt ./
+RUN python -m venv /opt/deqcli \
+ && /opt/deqcli/bin/pip install --no-cache-dir --disable-pip-version-check \
+      --require-hashes --only-binary :all: --requirement requirements-image.txt \
+ && python -m venv /opt/build \
+ && /opt/build/bin/pip install --no-cache-dir --disable-pip-version-check \
+      --require-hashes --only-binary :all: --requirement requirements-build.txt
+COPY pyproject.toml README.md LICENSE hatch_build.py ./
 COPY deqcli ./deqcli
 COPY experiments ./experiments
-# A constraint does not reach an isolated build, so the build backend is installed, pinned too.
-RUN python -m venv /opt/build \
- && /opt/build/bin/pip install --no-cache-dir --disable-pip-version-check \
-      --constraint constraints.txt hatchling \
- && /opt/build/bin/pip wheel --no-cache-dir --disable-pip-version-check \
+# For 'deqcli info' and every result: docker build --build-arg COMMIT=$(git rev-parse HEAD)
+ARG COMMIT=""
+RUN DEQCLI_COMMIT=${COMMIT} /opt/build/bin/pip wheel --no-cache-dir --disable-pip-version-check \
       --no-deps --no-build-isolation --wheel-dir /opt/wheels . \
- && python -m venv /opt/deqcli \
  && /opt/deqcli/bin/pip install --no-cache-dir --disable-pip-version-check \
-      --constraint constraints.txt /opt/wheels/*.whl
+      --no-deps --no-index /opt/wheels/*.whl
 
 FROM python:${PYTHON}
 LABEL org.opencontainers.image.title="deqcli" \

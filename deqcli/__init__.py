@@ -11,49 +11,72 @@ from typing import TYPE_CHECKING, Any
 from deqcli._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from deqcli import errors as errors
+    from deqcli import plot as plot
     from deqcli.activations import Activation as Activation
     from deqcli.activations import activation as activation
-    from deqcli.data.images import load as load
+    from deqcli.data.dataset import Dataset as Dataset
+    from deqcli.data.load import load as load
     from deqcli.data.mixture import GaussianMixture as GaussianMixture
     from deqcli.data.mixture import sphere as sphere
     from deqcli.equivalents import Equivalent as Equivalent
     from deqcli.equivalents import equivalent as equivalent
     from deqcli.equivalents import operator_distance as operator_distance
     from deqcli.equivalents import operator_norm as operator_norm
+    from deqcli.estimators import DEQClassifier as DEQClassifier
+    from deqcli.estimators import DEQKernel as DEQKernel
+    from deqcli.estimators import DEQRegressor as DEQRegressor
     from deqcli.kernels.exact import explicit_kernels as explicit_kernels
     from deqcli.kernels.exact import implicit_kernels as implicit_kernels
+    from deqcli.lanczos import spectral_density as spectral_density
     from deqcli.matching import match as match
     from deqcli.matching import match_sphere as match_sphere
     from deqcli.matching.export import export as export
     from deqcli.monte_carlo import Ensemble as Ensemble
     from deqcli.monte_carlo import accumulate as accumulate
+    from deqcli.operators import KernelOperator as KernelOperator
+    from deqcli.operators import kernel_operator as kernel_operator
     from deqcli.runs.execute import Result as Result
     from deqcli.runs.execute import run as run
     from deqcli.scalars import explicit_scalars as explicit_scalars
     from deqcli.scalars import implicit_scalars as implicit_scalars
     from deqcli.scalars import sphere_scalars as sphere_scalars
+    from deqcli.simulation import Simulation as Simulation
+    from deqcli.simulation import simulate as simulate
+    from deqcli.spectral.law import SpectralLaw as SpectralLaw
+    from deqcli.spectral.law import spectral_law as spectral_law
     from deqcli.statistics import estimate_statistics as estimate_statistics
     from deqcli.vocabulary import Kernel as Kernel
 
 #: Where each public name lives.
 _HOME = {
     "deqcli.activations": ("Activation", "activation"),
-    "deqcli.data.images": ("load",),
+    "deqcli.data.dataset": ("Dataset",),
+    "deqcli.data.load": ("load",),
     "deqcli.data.mixture": ("GaussianMixture", "sphere"),
     "deqcli.equivalents": ("Equivalent", "equivalent", "operator_distance", "operator_norm"),
+    "deqcli.estimators": ("DEQClassifier", "DEQKernel", "DEQRegressor"),
     "deqcli.kernels.exact": ("explicit_kernels", "implicit_kernels"),
+    "deqcli.lanczos": ("spectral_density",),
     "deqcli.matching": ("export", "match", "match_sphere"),
     "deqcli.monte_carlo": ("Ensemble", "accumulate"),
+    "deqcli.operators": ("KernelOperator", "kernel_operator"),
     "deqcli.runs.execute": ("Result", "run"),
+    "deqcli.simulation": ("Simulation", "simulate"),
     "deqcli.scalars": ("explicit_scalars", "implicit_scalars", "sphere_scalars"),
+    "deqcli.spectral.law": ("SpectralLaw", "spectral_law"),
     "deqcli.statistics": ("estimate_statistics",),
     "deqcli.vocabulary": ("Kernel",),
 }
+#: Modules that are public themselves.
+_MODULES = ("errors", "plot")
 
-__all__ = ["__version__", *sorted(name for names in _HOME.values() for name in names)]
+__all__ = ["__version__", *_MODULES, *sorted(name for names in _HOME.values() for name in names)]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"deqcli.{name}")
     for home, names in _HOME.items():
         if name in names:
             value = getattr(importlib.import_module(home), name)

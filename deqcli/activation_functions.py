@@ -113,6 +113,24 @@ def htanh_slope(a: float, c: float, x: NDArray[Any]) -> NDArray[Any]:
     return a * (np.abs(x) < c).astype(np.asarray(x).dtype)
 
 
+def linear_spline(
+    slope: float, knots: tuple[float, ...], jumps: tuple[float, ...], x: NDArray[Any]
+) -> NDArray[Any]:
+    """Return ``slope x + sum_j jumps_j (x - knots_j)_+``."""
+    total = slope * x
+    for knot, jump in zip(knots, jumps, strict=True):
+        total = total + jump * np.maximum(x - knot, 0)
+    return total
+
+
+def linear_spline_slope(
+    slope: float, knots: tuple[float, ...], jumps: tuple[float, ...], x: NDArray[Any]
+) -> NDArray[Any]:
+    """The derivative of :func:`linear_spline`; at a knot the left slope."""
+    values = np.cumsum([slope, *jumps]).astype(np.result_type(x, 0.0))
+    return np.asarray(values[np.searchsorted(knots, x, side="left")])
+
+
 def polynomial(coefficients: tuple[float, ...], x: NDArray[Any]) -> NDArray[Any]:
     """A polynomial by its coefficients in ascending order (Horner)."""
     total = np.zeros_like(x) + coefficients[-1]
@@ -213,3 +231,61 @@ def steepest(derivative: Function) -> float:
     top = float(slope.max())
     grows = max(slope[0], slope[-1]) > 1.01 * slope[np.abs(grid) <= 10].max()
     return math.inf if grows else top
+
+
+#: Where kinks are looked for: a pre-activation is hardly ever beyond.
+_REACH = 20.0
+#: A jump of the slope counts from this part of the steepest slope on.
+_JUMP = 1e-3
+_MOST_KINKS = 50
+
+
+def find_kinks(function: Function, label: str) -> tuple[float, ...]:
+    r"""Return where a function or its slope jumps on [-20, 20].
+
+    The second difference :math:`(f(x+h) - 2f(x) + f(x-h))/h` falls like h where f is smooth and
+    keeps its size at a jump of the slope; places where it is large are looked at again with h ten
+    times smaller, six times.
+
+    Examples
+    --------
+    >>> find_kinks(lambda x: np.clip(x, -1, 0.25), "hard"), find_kinks(np.tanh, "tanh")
+    ((-1.0, 0.25), ())
+    """
+    step = 5e-3
+    at = np.arange(-_REACH, _REACH + step / 2, step)
+    first = _second_difference(function, at, step)
+    with np.errstate(all="ignore"):
+        slopes = np.abs(np.diff(function(at).astype(float)) / step)
+    scale = float(np.max(slopes, where=np.isfinite(slopes), initial=0.0))
+    keep = first > _JUMP * scale
+    at, first = at[keep], first[keep]
+    for _ in range(6):
+        step /= 10
+        finer = at[:, None] + step * np.arange(-10, 11)
+        differences = _second_difference(function, finer, step)
+        best = differences.argmax(axis=1)
+        rows = np.arange(len(at))
+        at, now = finer[rows, best], differences[rows, best]
+        keep = (now > 0.3 * first) & (now > _JUMP * scale)
+        at, first = at[keep], first[keep]
+        if not at.size:
+            return ()
+    rounded = np.round(at, 6)
+    at = np.where(np.abs(rounded - at) < 3 * step, rounded, at)
+    places = np.unique(np.round(at, 8)) + 0.0
+    apart = places[np.append(True, np.diff(places) > 1e-6)]
+    if apart.size > _MOST_KINKS:
+        raise ActivationError(
+            f"{label} jumps at {apart.size} places or more between -20 and 20; give `kinks`, or a "
+            "function that is smooth but for a few."
+        )
+    return tuple(apart.tolist())
+
+
+def _second_difference(function: Function, x: NDArray[Any], step: float) -> NDArray[Any]:
+    """Return its size over the step; 0 where the function is not finite."""
+    with np.errstate(all="ignore"):
+        ends = function(x + step).astype(float) + function(x - step).astype(float)
+        difference = np.abs(ends - 2 * function(x).astype(float)) / step
+    return np.where(np.isfinite(difference), difference, 0.0)

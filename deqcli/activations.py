@@ -9,140 +9,63 @@ import inspect
 import math
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.polynomial import hermite_e
-from numpy.typing import NDArray
 from scipy.special import erf, expit
 
 from deqcli import activation_functions as functions
 from deqcli import checks
+from deqcli.activation_class import SIZE as SIZE
+from deqcli.activation_class import Activation as Activation
 from deqcli.activation_functions import Function
 from deqcli.checks import one_line, shown
 from deqcli.closed_forms import ClosedForm, Erf, PiecewiseLinear, Sinusoid
 from deqcli.errors import ActivationError, InputError
 
-#: Parameters of activations.
-_SIZE = checks.Range(least=-checks.LARGEST, most=checks.LARGEST)
+#: What every function takes for an activation.
+ActivationLike = Activation | str | Function
 
 
-@dataclasses.dataclass(frozen=True)
-class Activation:
-    r"""An activation :math:`\phi(x) = \tilde\phi(x) - c` with what the theory needs to know of it.
+def activation(
+    name: ActivationLike,
+    *,
+    derivative: Function | None = None,
+    kinks: tuple[float, ...] | None = None,
+    lipschitz: float | None = None,
+) -> Activation:
+    r"""Return the activation of a name, or of a function.
 
-    Parameters
-    ----------
-    name : str
-        The name that :func:`activation` understands, parameters included.
-    function : callable
-        :math:`\tilde\phi`, elementwise, array in and array of the same shape out.
-    derivative : callable
-        :math:`\tilde\phi'`, elementwise; at a kink, either one-sided value.
-    kinks : tuple of float
-        Where :math:`\tilde\phi` or a derivative jumps; quadrature splits there.
-    lipschitz : float
-        The Lipschitz constant L; infinite for polynomials of degree two or more.
-    parameters : mapping of str to float
-        The parameters that the name carries.
-    shift : float
-        The constant c; :meth:`centred` and :meth:`shifted` set it.
-    closed_form : ClosedForm, optional
-        Its Gaussian pair expectations, where they are known.
-
-    Examples
-    --------
-    >>> act = activation("lrelu:slope=0.3").centred(sigma_a2=0.2, sigma_b2=0.8, tau0=1.0)
-    >>> act.name, round(act.shift, 6)
-    ('lrelu:slope=0.3', 0.262329)
-    """
-
-    name: str
-    function: Function
-    derivative: Function
-    kinks: tuple[float, ...] = ()
-    lipschitz: float = math.inf
-    parameters: Mapping[str, float] = dataclasses.field(default_factory=dict, hash=False)
-    shift: float = 0.0
-    closed_form: ClosedForm | None = None
-
-    def __call__(self, x: NDArray[Any]) -> NDArray[Any]:
-        """Return ``function(x) - shift``, of the shape and floating type of ``x``."""
-        return self.function(x) - self.shift if self.shift else self.function(x)
-
-    def shifted(self, shift: float) -> Activation:
-        """Return the same activation with ``shift`` subtracted (instead of any earlier shift)."""
-        return dataclasses.replace(self, shift=checks.number(shift, "shift", float))
-
-    def centred(self, sigma_a2: float, sigma_b2: float, tau0: float) -> Activation:
-        r"""Return the activation shifted so that :math:`E\phi(\tau_*\xi) = 0`.
-
-        The shift and :math:`\tau_*^2 = \sigma_a^2 E\phi^2(\tau_*\xi) + \sigma_b^2\tau_0^2` are
-        solved jointly (ICLR Remark 3; theory.md §3).
-        """
-        from deqcli.gaussian import centring
-
-        return self.shifted(centring(self, sigma_a2, sigma_b2, tau0).shift)
-
-    @staticmethod
-    def from_function(
-        function: Function,
-        derivative: Function | None = None,
-        kinks: tuple[float, ...] = (),
-        lipschitz: float | None = None,
-        name: str | None = None,
-    ) -> Activation:
-        """Wrap a function of one's own; what is not given is found numerically.
-
-        Parameters
-        ----------
-        function, derivative : callable
-            Elementwise, numpy array in and out. Without a derivative a fourth-order difference
-            that never reaches across a kink takes its place.
-        kinks : tuple of float
-            Every point where the function or one of its derivatives jumps.
-        lipschitz : float, optional
-            Found on a grid over [-1000, 1000] when absent; infinite if the slope still grows there.
-        """
-        label = one_line(getattr(function, "__name__", "function") if name is None else name)
-        function = functions.guarded(function, label)
-        try:
-            kinks = tuple(sorted(checks.number(kink, "kinks", float, _SIZE) for kink in kinks))
-            if lipschitz is not None and not (np.isscalar(lipschitz) and lipschitz == math.inf):
-                lipschitz = checks.number(lipschitz, "lipschitz", float, checks.NOT_NEGATIVE)
-        except InputError as error:
-            raise ActivationError(f"{label}: {error}") from None
-        except TypeError:
-            raise ActivationError(
-                f"{label}: `kinks` is {shown(kinks)}; give a tuple of numbers."
-            ) from None
-        if derivative is None:
-            derivative = functions.Bound(functions.difference, function, kinks)
-        else:
-            derivative = functions.guarded(derivative, f"the derivative of {label}")
-        if lipschitz is None:
-            lipschitz = functions.steepest(derivative)
-        elif (slope := functions.steepest_secant(function)) > 1.000001 * lipschitz:
-            raise ActivationError(
-                f"{label}: `lipschitz` is {lipschitz:g}, but its slope reaches {slope:.4g}."
-            )
-        return Activation(label, function, derivative, kinks, lipschitz)
-
-
-def activation(name: str | Activation) -> Activation:
-    """Return the activation of a name.
+    Two facts decide what the theory can say of a function, and both are looked for when they are
+    not given. *Kinks*, where it or its slope jumps, split every Gaussian integral. The *Lipschitz
+    constant* L bounds the recurrence: an equilibrium exists for :math:`\sigma_a^2 < 1/L^2`, so
+    that an activation without one (a square, an exponential) has none for sure, and only
+    ``sigma_a2=0`` is allowed.
 
     Parameters
     ----------
-    name : str or Activation
+    name : str, Activation or callable
         ``name``, ``name:parameter=value,...`` or, for a function of one's own,
         ``package.module:function`` (found on the Python path or in the current folder; an
-        attribute ``derivative``, ``kinks`` or ``lipschitz`` of the function is used).
+        attribute ``derivative``, ``kinks`` or ``lipschitz`` of the function is used). A callable
+        takes a numpy array and returns one of the same shape, elementwise; those that the registry
+        has, such as ``np.tanh``, are the same as their names.
+    derivative, kinks, lipschitz
+        Of a callable, where they are known: see :meth:`Activation.from_function`.
 
     Examples
     --------
+    >>> activation(np.tanh) == activation("tanh")
+    True
+    >>> activation(lambda x: np.maximum(x, 0.3 * x))
+    Activation
+      name       <lambda>
+      kinks      0
+      Lipschitz  1
+      shift      0
     >>> activation("htanh:a=1,c=2").parameters
     {'a': 1.0, 'c': 2.0}
     >>> activation("tahn")
@@ -150,12 +73,22 @@ def activation(name: str | Activation) -> Activation:
         ...
     deqcli.errors.ActivationError: unknown activation 'tahn': did you mean tanh, htanh or arctan?
     """
+    known = {"derivative": derivative, "kinks": kinks, "lipschitz": lipschitz}
+    if callable(name) and not isinstance(name, Activation | type):
+        registered = _registered(name)
+        if registered is None or any(value is not None for value in known.values()):
+            return Activation.from_function(name, derivative, kinks, lipschitz)
+        return registered
+    for parameter, value in known.items():
+        if value is not None:
+            raise ActivationError(
+                f"`{parameter}` is {shown(value)}, but {shown(name)} knows its own; leave it out."
+            )
     if isinstance(name, Activation):
         return name
     if not isinstance(name, str):
         raise ActivationError(
-            f"an activation is a name or an Activation, not {type(name).__name__}; "
-            "wrap a function of your own with Activation.from_function."
+            f"an activation is a name, a function or an Activation, not {type(name).__name__}."
         )
     base, _, arguments = name.strip().partition(":")
     if base in REGISTRY:
@@ -182,7 +115,7 @@ def activations(acts: Any, name: str) -> tuple[Activation, ...]:
     >>> [act.name for act in activations(["tanh", "relu"], "acts")]
     ['tanh', 'relu']
     """
-    if isinstance(acts, str | Activation):
+    if isinstance(acts, str) or (callable(acts) and not isinstance(acts, type)):
         return (activation(acts),)
     if not isinstance(acts, Sequence) or not acts:
         raise ActivationError(
@@ -190,6 +123,14 @@ def activations(acts: Any, name: str) -> tuple[Activation, ...]:
             "activation."
         )
     return tuple(map(activation, acts))
+
+
+def _registered(function: object) -> Activation | None:
+    """Return the activation of the registry that is this very function, such as ``np.tanh``."""
+    if function is np.abs:
+        return activation("abs")
+    names = ("tanh", "arctan", "erf", "sin", "cos")
+    return next((act for act in map(activation, names) if act.function is function), None)
 
 
 def _parse_parameters(name: str, text: str) -> dict[str, float]:
@@ -202,7 +143,7 @@ def _parse_parameters(name: str, text: str) -> dict[str, float]:
             legal = f"parameters are {', '.join(known)}" if known else "it takes no parameter"
             raise ActivationError(f"activation {name!r} does not understand {part!r}: {legal}.")
         try:
-            values[key] = checks.number(number, key, float, _SIZE)
+            values[key] = checks.number(number, key, float, SIZE)
             if values[key]:
                 checks.number(abs(values[key]), key, float, checks.SCALE)
         except InputError as error:
@@ -244,7 +185,7 @@ def _imported(module: str, attribute: str) -> Activation:
     return Activation.from_function(
         function,
         derivative=getattr(function, "derivative", None),
-        kinks=getattr(function, "kinks", ()),
+        kinks=getattr(function, "kinks", None),
         lipschitz=getattr(function, "lipschitz", None),
         name=name,
     )
@@ -294,6 +235,22 @@ def _make_htanh(a: float = 1.0, c: float = 1.0) -> Activation:
         lipschitz=abs(a),
         parameters={"a": a, "c": c},
         closed_form=PiecewiseLinear(-a * c, 0.0, (-c, c), (a, -a)),
+    )
+
+
+def _make_spline(slope: float = 1.0, **pieces: float) -> Activation:
+    r"""Build :math:`\text{slope}\,x + \sum_j d_j(x - k_j)_+`; a knot that is not named is 0."""
+    numbers = sorted({int(key[1:]) for key in pieces})
+    ramps = sorted((pieces.get(f"k{n}", 0.0), pieces.get(f"d{n}", 0.0)) for n in numbers)
+    knots, jumps = tuple(k for k, _ in ramps), tuple(d for _, d in ramps)
+    return Activation(
+        _format("spline", slope=slope, **pieces),
+        functions.Bound(functions.linear_spline, slope, knots, jumps),
+        functions.Bound(functions.linear_spline_slope, slope, knots, jumps),
+        kinks=knots,
+        lipschitz=float(np.abs(np.cumsum([slope, *jumps])).max()),
+        parameters={"slope": slope, **pieces},
+        closed_form=PiecewiseLinear(0.0, slope, knots, jumps),
     )
 
 
@@ -352,6 +309,7 @@ REGISTRY: dict[str, Callable[..., Activation]] = {
     "maxlin": lambda a=1.0, b=0.0: _two_slopes("maxlin", max(a, b), min(a, b), a=a, b=b),
     "abs": lambda: _two_slopes("abs", 1.0, -1.0),
     "htanh": _make_htanh,
+    "spline": _make_spline,
     "swish": _smooth("swish", functions.swish, functions.swish_slope, _SWISH_TOP),
     "gelu": _smooth("gelu", functions.gelu, functions.gelu_slope, _GELU_TOP),
     "softplus": _smooth("softplus", functions.softplus, expit, 1.0),
@@ -368,4 +326,7 @@ REGISTRY: dict[str, Callable[..., Activation]] = {
 #: The parameters that each name understands.
 PARAMETERS: dict[str, tuple[str, ...]] = {
     name: tuple(inspect.signature(factory).parameters) for name, factory in REGISTRY.items()
-} | {"hermite": ("scale", *(f"c{k}" for k in range(9)))}
+} | {
+    "hermite": ("scale", *(f"c{k}" for k in range(9))),
+    "spline": ("slope", *(f"{key}{n}" for n in range(1, 10) for key in "kd")),
+}

@@ -56,10 +56,34 @@ def classify(
             f"`kernel` of shape {kernel.shape} and `test_kernel` of {test_kernel.shape} do not fit "
             f"{len(labels)} training and {len(test_labels)} test labels; give (n, n) and (q, n)."
         )
-    if not (np.isfinite(ridge) and ridge >= 0):
-        raise InputError(f"`ridge` is {ridge:g}; give a number of at least 0.")
     classes = int(labels.max()) + 1
     targets = np.eye(classes)[labels] - 1 / classes
+    weights, shift = ridge_weights(kernel, targets, ridge)
+    # K alpha = J - shift alpha: the matrix itself is gone.
+    fitted = targets - shift * weights
+    return _accuracy(fitted, labels), _accuracy(test_kernel @ weights, test_labels)
+
+
+def ridge_weights(kernel: Array, targets: Array, ridge: float) -> tuple[Array, float]:
+    r"""Return :math:`(K + sI)^{-1}T` and the shift :math:`s = \rho\operatorname{tr}K/n`.
+
+    Parameters
+    ----------
+    kernel : ndarray of shape (n, n)
+        Overwritten.
+    targets : ndarray of shape (n, k)
+    ridge : float
+        :math:`\rho`.
+
+    Examples
+    --------
+    >>> weights, shift = ridge_weights(np.diag([1.0, 3.0]), np.eye(2), ridge=0.5)
+    >>> weights.diagonal(), shift
+    (array([0.5 , 0.25]), 1.0)
+    """
+    n = len(kernel)
+    if not (np.isfinite(ridge) and ridge >= 0):
+        raise InputError(f"`ridge` is {ridge:g}; give a number of at least 0.")
     shift = ridge * float(np.mean(np.diagonal(kernel)))
     kernel[np.diag_indices(n)] += shift
     try:
@@ -70,9 +94,7 @@ def classify(
         raise ConvergenceError(
             f"the kernel of {n} samples with `ridge` {ridge:g} is singular; raise `ridge`."
         ) from None
-    # K alpha = J - shift alpha: the matrix itself is gone.
-    fitted = targets - shift * weights
-    return _accuracy(fitted, labels), _accuracy(test_kernel @ weights, test_labels)
+    return weights, shift
 
 
 def _accuracy(outputs: Array, labels: NDArray[np.int64]) -> float:

@@ -76,7 +76,10 @@ def smooth_angle(act: Activation, scale: float) -> float:
     """
     if not act.kinks and (act.closed_form is not None or hermite_degree(act, scale) is not None):
         return float(np.pi / 2)
-    return 1.43 if act.closed_form is not None else float(np.arcsin(_SERIES_RHO))
+    if act.closed_form is None:
+        return float(np.arcsin(_SERIES_RHO))
+    # Kinks away from zero make cones of the branch points, where the two norms differ.
+    return 1.2 if any(act.kinks) else 1.43
 
 
 def _closed(act: Activation, scale1: Array, scale2: Array) -> Dual:
@@ -96,21 +99,33 @@ def _series(act: Activation, scale1: Array, scale2: Array, degree: int) -> Dual:
     value, slope = hermite_coefficients(act, scales, degree)
     first, second = where[: scale1.size], where[scale1.size :]
     value, slope = np.ascontiguousarray(value.T), np.ascontiguousarray(slope.T)
-    value_terms, slope_terms = value[:, first], slope[:, first]
-    value_terms *= value[:, second]
-    slope_terms *= slope[:, second]
+    terms: list[Array] = []
 
     def dual(theta: Array) -> tuple[Array, Array]:
         rho = np.cos(theta)
-        total, total_slope = value_terms[-1].copy(), slope_terms[-1].copy()
-        for k in range(len(value_terms) - 2, -1, -1):
+        count = _terms(float(np.max(np.abs(rho), initial=0.0)), degree)
+        if not terms or len(terms[0]) < count:
+            # With some to spare, as a solver moves the angles.
+            some = min(degree + 1, count + count // 4)
+            terms[:] = (c[:some, first] * c[:some, second] for c in (value, slope))
+        total, total_slope = terms[0][count - 1].copy(), terms[1][count - 1].copy()
+        for k in range(count - 2, -1, -1):
             total *= rho
-            total += value_terms[k]
+            total += terms[0][k]
             total_slope *= rho
-            total_slope += slope_terms[k]
+            total_slope += terms[1][k]
         return total, total_slope
 
     return dual
+
+
+def _terms(rho: float, degree: int) -> int:
+    """Return how many terms of a series matter at correlations up to ``rho``.
+
+    What k and more terms add is at most rho^k of the second moment.
+    """
+    needed = np.log(1e-17) / np.log(rho) if 1e-17 < rho < 1 else (1.0 if rho < 1 else np.inf)
+    return 1 + int(min(degree, np.ceil(needed)))
 
 
 def _mixed(act: Activation, scale1: Array, scale2: Array) -> Dual:

@@ -10,47 +10,54 @@ Eigenvalues and operator norms, of kernels and of these, are here too.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigvalsh, qr
 from scipy.sparse.linalg import LinearOperator, aslinearoperator, eigsh
 
 from deqcli.checks import LARGEST, Range, number, shown
+from deqcli.display import Displayed
 from deqcli.errors import DataError, InputError
 from deqcli.kernels.matrix import check_samples
+from deqcli.own_norms import kernel_expansion, own_norm_parts
 from deqcli.scalars import Coefficients, ExplicitScalars, ImplicitScalars, SphereScalars
 from deqcli.statistics import MixtureStatistics, check_labels, estimate_statistics
-from deqcli.vocabulary import Kernel
+from deqcli.vocabulary import Form, Kernel
 
 Array = NDArray[np.float64]
 
 
-class Equivalent(LinearOperator):  # type: ignore[misc]
+class Equivalent(Displayed, LinearOperator):  # type: ignore[misc]
     r"""The matrix :math:`c\,XX^\top + V C V^\top + \delta I`, kept in factors.
 
     A scipy ``LinearOperator``: products cost O(np), and the whole spectrum an eigenproblem of
-    size p + K + 1 when n is larger than that.
+    size p + K + 1 when n is larger than that. In the own-norm form c is a matrix
+    :math:`FF^\top`, by which the Gram matrix is multiplied entry by entry, and :math:`\delta`
+    has a value for each sample.
 
     Attributes
     ----------
     X : ndarray of shape (n, p)
-    linear : float
-        c, the weight of the Gram matrix.
+    linear : float, or ndarray of shape (n, r)
+        c, the weight of the Gram matrix, or F.
     factor : ndarray of shape (n, q)
         V.
     core : ndarray of shape (q, q)
         C, symmetric.
-    ridge : float
+    ridge : float, or ndarray of shape (n,)
         :math:`\delta`.
     """
 
-    def __init__(self, X: Array, linear: float, factor: Array, core: Array, ridge: float) -> None:
+    def __init__(
+        self, X: Array, linear: float | Array, factor: Array, core: Array, ridge: float | Array
+    ) -> None:
         self.X, self.factor = check_samples(X, "X"), check_samples(factor, "factor")
         self.core = check_samples(core, "core")
-        size = Range(least=-LARGEST, most=LARGEST)
-        self.linear = number(linear, "linear", float, size)
-        self.ridge = number(ridge, "ridge", float, size)
         n, q = self.factor.shape
+        self.linear = _number_or_rows(linear, "linear", n)
+        self.ridge = _number_or_rows(ridge, "ridge", n)
         if len(self.X) != n or self.core.shape != (q, q):
             raise DataError(
                 f"`X`, `factor` and `core` have shapes {self.X.shape}, {self.factor.shape} and "
@@ -59,9 +66,14 @@ class Equivalent(LinearOperator):  # type: ignore[misc]
         super().__init__(dtype=np.float64, shape=(n, n))
 
     def _matmat(self, block: Array) -> Array:
-        gram = self.linear * (self.X @ (self.X.T @ block))
-        low_rank = self.factor @ (self.core @ (self.factor.T @ block))
-        return np.asarray(gram + low_rank + self.ridge * block)
+        out = self.factor @ (self.core @ (self.factor.T @ block))
+        if isinstance(self.linear, float):
+            out += self.linear * (self.X @ (self.X.T @ block))
+        else:
+            for column in self.linear.T[:, :, None]:
+                out += column * (self.X @ (self.X.T @ (column * block)))
+        own = self.ridge if isinstance(self.ridge, float) else self.ridge[:, None]
+        return np.asarray(out + own * block)
 
     def _matvec(self, vector: Array) -> Array:
         return self._matmat(vector.reshape(-1, 1)).ravel()
@@ -69,9 +81,24 @@ class Equivalent(LinearOperator):  # type: ignore[misc]
     def _adjoint(self) -> Equivalent:
         return self
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return the matrix for ``np.asarray``; it is always made anew."""
+        if copy is False:
+            raise ValueError("the matrix of an Equivalent has to be made; allow a copy.")
+        return self.dense().astype(dtype or np.float64, copy=False)
+
+    def _facts(self) -> dict[str, object]:
+        (n, p), q = self.X.shape, self.factor.shape[1]
+        return {
+            "matrix": f"{n} x {n}, kept as {n} x {p} and {n} x {q}",
+            "weight of XX'": self.linear,
+            "ridge": self.ridge,
+        }
+
     def dense(self) -> Array:
         """Return the matrix, of shape (n, n)."""
-        out = self.linear * (self.X @ self.X.T)
+        out = self.X @ self.X.T
+        out *= self.linear if isinstance(self.linear, float) else self.linear @ self.linear.T
         low_rank = self.factor @ (self.core @ self.factor.T)
         out += 0.5 * (low_rank + low_rank.T)
         out[np.diag_indices_from(out)] += self.ridge
@@ -85,7 +112,7 @@ class Equivalent(LinearOperator):  # type: ignore[misc]
         """
         n, p = self.X.shape
         q = self.factor.shape[1]
-        if n <= p + q:
+        if n <= p + q or not isinstance(self.linear, float) or not isinstance(self.ridge, float):
             return np.asarray(eigvalsh(self.dense(), check_finite=False))
         (triangle,) = qr(np.hstack([self.X, self.factor]), mode="r", check_finite=False)
         R = triangle[: p + q]
@@ -95,12 +122,24 @@ class Equivalent(LinearOperator):  # type: ignore[misc]
         return np.sort(np.concatenate([inner, np.zeros(n - p - q)])) + self.ridge
 
 
+def _number_or_rows(value: float | Array, name: str, n: int) -> float | Array:
+    """Return a number, or a matrix (a vector for the ridge) with a row for each sample."""
+    if not isinstance(value, np.ndarray) or value.ndim == 0:
+        return number(value, name, float, Range(least=-LARGEST, most=LARGEST))
+    rows = check_samples(value.reshape(len(value), -1), name)
+    if len(rows) != n or (name == "ridge" and rows.shape[1] != 1):
+        raise DataError(f"`{name}` has shape {np.shape(value)}; give a row for each sample.")
+    return rows.ravel() if name == "ridge" else rows
+
+
 def equivalent(
     X: ArrayLike,
     y: ArrayLike | None,
     scalars: ImplicitScalars | ExplicitScalars | SphereScalars | Coefficients,
     kernel: Kernel | str = Kernel.CK,
     statistics: MixtureStatistics | None = None,
+    form: Form | str = Form.PAPERS,
+    components: int = 0,
 ) -> Equivalent:
     r"""Return the high-dimensional equivalent of a kernel on the rows of ``X``.
 
@@ -116,6 +155,12 @@ def equivalent(
         already are of one kernel, and it is not used.
     statistics : MixtureStatistics, optional
         Known exactly; estimated from ``X`` and ``y`` when absent.
+    form : Form or str
+        ``papers``, or ``own-norm``: expanded at every sample's own norm, which is much nearer
+        (theory.md §9) and needs the activations that scalars of networks carry.
+    components : int
+        Own-norm form: principal components whose share of :math:`(x_i^\top x_j)^2` is kept
+        besides that of the class means; for real data whose activation is not odd.
 
     Examples
     --------
@@ -127,6 +172,11 @@ def equivalent(
     True
     """
     samples = check_samples(X, "X", least=2)
+    components = number(components, "components", int, Range(least=0))
+    if Form.of(form, "form") is Form.OWN_NORM:
+        return _own_norm(samples, y, scalars, kernel, statistics, components)
+    if components:
+        raise InputError(f"`components` is {components}; only the own-norm `form` takes them.")
     if isinstance(scalars, SphereScalars):
         ones = np.ones((len(samples), 1))
         return Equivalent(samples, scalars.beta, ones, np.array([[scalars.alpha]]), scalars.mu)
@@ -135,20 +185,45 @@ def equivalent(
     c = scalars if isinstance(scalars, Coefficients) else scalars.coefficients(kernel)
     labels = check_labels(np.zeros(len(samples), int) if y is None else y, len(samples))
     known = estimate_statistics(samples, labels) if statistics is None else statistics
+    _check_statistics(known, samples, labels)
+    J = np.eye(len(known.t))[labels]
+    factor = np.column_stack([J / np.sqrt(samples.shape[1]), known.fluctuations(samples, labels)])
+    direction = np.append(known.t, 1.0)
+    core = c.c2 * np.outer(direction, direction)
+    core[:-1, :-1] += c.c3 * known.T
+    return Equivalent(samples, c.c1, factor, core, c.d - c.tau0**2 * c.c1)
+
+
+def _own_norm(
+    samples: Array,
+    y: ArrayLike | None,
+    scalars: object,
+    kernel: Kernel | str,
+    statistics: MixtureStatistics | None,
+    components: int,
+) -> Equivalent:
+    labels = check_labels(np.zeros(len(samples), int) if y is None else y, len(samples))
+    expansion = kernel_expansion(scalars, kernel)
+    if statistics is not None:
+        _check_statistics(statistics, samples, labels)
+        centres = statistics.centres
+    else:
+        counts = np.bincount(labels)
+        centres = (np.eye(counts.size)[labels] / counts).T @ samples
+    parts = own_norm_parts(samples, labels, centres, expansion, components)
+    return Equivalent(samples, parts.weights, parts.factor, parts.core, parts.ridge)
+
+
+def _check_statistics(known: object, samples: Array, labels: NDArray[np.int64]) -> None:
+    """Refuse statistics that are not of these samples."""
     if not isinstance(known, MixtureStatistics):
-        raise InputError(f"`statistics` is {shown(statistics)}; give MixtureStatistics.")
+        raise InputError(f"`statistics` is {shown(known)}; give MixtureStatistics.")
     n_classes = len(known.t)
     if labels.max() >= n_classes or known.centres.shape[1] != samples.shape[1]:
         raise DataError(
             f"`statistics` of {n_classes} class(es) in {known.centres.shape[1]} dimensions do not "
             f"match data of {labels.max() + 1} in {samples.shape[1]}."
         )
-    J = np.eye(n_classes)[labels]
-    factor = np.column_stack([J / np.sqrt(samples.shape[1]), known.fluctuations(samples, labels)])
-    direction = np.append(known.t, 1.0)
-    core = c.c2 * np.outer(direction, direction)
-    core[:-1, :-1] += c.c3 * known.T
-    return Equivalent(samples, c.c1, factor, core, c.d - c.tau0**2 * c.c1)
 
 
 # Below this size a full decomposition is as quick as Lanczos, and exact.

@@ -26,6 +26,12 @@ class InputError(DeqcliError, ValueError):
     exit_code = 2
 
 
+class MissingExtraError(DeqcliError, ImportError):
+    """A package that only some of deqcli needs is not installed; the message says how to."""
+
+    exit_code = 2
+
+
 class ActivationError(InputError):
     """An unknown activation, a bad parameter, or a user function that misbehaves."""
 

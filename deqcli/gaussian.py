@@ -30,6 +30,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 # Panels have one length on the activation's axis up to here and grow geometrically beyond, so that
 # large inputs cost little more than small ones.
 _CORE, _GROWTH = 256.0, 1.5
+_KNOTS = 3.0
 
 
 @functools.lru_cache(maxsize=64)
@@ -235,7 +236,11 @@ def second_moments(act: Activation, scales: Array) -> tuple[Array, Array]:
     widest = float(np.max(unique, initial=0.0))
     if not math.isfinite(widest):
         raise InputError("the data is too large: squared norms overflow; scale it down.")
-    if act.closed_form is not None and not any(act.kinks) and widest > _CORE / REACH:
+    knot = max(map(abs, act.kinks), default=0.0)
+    # Where panels would be many, or as many grids as there are scales; beyond a few knots the
+    # closed form loses digits.
+    closed = widest <= _KNOTS * knot if knot else widest > _CORE / REACH
+    if act.closed_form is not None and closed:
         value, slope = act.closed_form.dual(unique, unique, np.zeros_like(unique))
         value = value + act.shift * (act.shift - 2 * act.closed_form.mean(unique))
         return value[where], slope[where]

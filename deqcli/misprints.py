@@ -2,29 +2,26 @@ r"""What the papers misprint: each formula as printed beside the right one, and 
 
 theory.md §7 lists what cannot be right as printed. :data:`ERRATA` are formulas with an error
 that can be measured against the exact kernel for growing n; the right one falls like
-:math:`n^{-1/2}`, the printed one stays away. :data:`CLAIMS` have no such curve, and a number each.
+:math:`n^{-1/2}`, the printed one stays away. What has no such curve is in
+:mod:`deqcli.false_claims`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deqcli.data.laws import Law, Mixture, Sphere
-from deqcli.data.mixture import GaussianMixture
 from deqcli.equivalents import Equivalent, equivalent, operator_distance, operator_norm
 from deqcli.errors import ConvergenceError
 from deqcli.gaussian import moments
 from deqcli.kernels.exact import explicit_kernels
-from deqcli.matching import match
 from deqcli.models import Model, deq_model
-from deqcli.monte_carlo import Ensemble, accumulate
+from deqcli.monte_carlo import Ensemble, Workspace
 from deqcli.runs.seeds import stream
 from deqcli.scalars import (
     Coefficients,
@@ -33,14 +30,12 @@ from deqcli.scalars import (
     SphereScalars,
     explicit_scalars,
 )
-from deqcli.vocabulary import Kernel, activation_title
+from deqcli.vocabulary import Kernel
 
 Array = NDArray[np.float64]
-Evidence = dict[str, Any]
 
-#: Of every DEQ that shows a misprint; the smaller one is that of ICLR Figure 1, in the papers'
-#: range for all activations.
-SIGMA_A2, _SMALL_A2 = 0.2, 0.1
+#: Of every DEQ that shows a misprint.
+SIGMA_A2 = 0.2
 #: The mixture: p/n of the papers' Figure 1. Their means of norm 8 leave a large error of any form
 #: at these sizes; the theorems hold for all means, and norm 2 shows the limit.
 RATIO, MEAN_NORM, PAPERS_MEAN_NORM = 1.25, 2.0, 8.0
@@ -48,9 +43,6 @@ RATIO, MEAN_NORM, PAPERS_MEAN_NORM = 1.25, 2.0, 8.0
 SPHERE_RATIO = 1.2
 #: The simulated networks that measure the tangent kernel itself.
 NETWORKS, WIDTH, SAMPLES = 60, 2000, 64
-
-_CLAIM_ACTS, _CLAIM_SIZES = ("relu", "tanh", "gelu", "softplus"), (200, 800)
-_SPHERE_SIZE, _TERMS = (200, 240), 60
 
 
 @dataclass(frozen=True)
@@ -68,19 +60,6 @@ class Erratum(Entry):
 
     kernel: Kernel
     sigma_b2: float = 1 - SIGMA_A2
-
-
-@dataclass(frozen=True)
-class FalseClaim(Entry):
-    """A statement without a curve.
-
-    Attributes
-    ----------
-    evidence : callable
-        From a seed to the numbers and, under ``evidence``, the sentence that they make.
-    """
-
-    evidence: Callable[[int], Evidence]
 
 
 ERRATA = {
@@ -101,8 +80,8 @@ ERRATA = {
     ),
     "icml-ntk": Erratum(
         "ICML NTK",
-        "K* = G/(1 − Ġ), with κ² from τ* and its β3",
-        "Θ = G + Λ (Ġ/σa²)/(1 − Ġ) for the network, K = Λ/(1 − Ġ) before the activation",
+        "κ² = τ*²/(1 − σa² r), β3 with β1 (σa² m2² + σb²) α1",
+        "κ² = γ²/(1 − σa² r), β3 with β1 σa² m2² (σa² α1 + σb²)",
         Kernel.NTK,
     ),
     "hld-theorem-3": Erratum(
@@ -164,8 +143,9 @@ def icml_theorem_3(s: ExplicitScalars) -> Coefficients:
 def icml_tangent_kernel(ck: Array, preactivation_ck: Array, sigma_a2: float) -> Array:
     r"""Return ICML's :math:`K^* = G/(1 - \dot G)` of a ReLU DEQ.
 
-    Wrong: the limit of the sum that defines it is :math:`\Lambda/(1 - \dot G)`, and the tangent
-    kernel of the network is :math:`\Theta = G + \Lambda(\dot G/\sigma_a^2)/(1 - \dot G)`.
+    A definition: the tangent kernel of the network with B frozen, whose entries are
+    :math:`G_{ij} + \sigma_a^2G_{ij}\,s_i^\top s_j`. With B trained too it is
+    :math:`\Theta = G + \Lambda(\dot G/\sigma_a^2)/(1 - \dot G)`.
 
     Notes
     -----
@@ -179,6 +159,24 @@ def icml_tangent_kernel(ck: Array, preactivation_ck: Array, sigma_a2: float) -> 
     return np.asarray(ck / (1 - derivative))
 
 
+def icml_ntk(s: ImplicitScalars, printed: bool) -> Coefficients:
+    r"""Return the scalars of ICML's :math:`G/(1 - \dot G)`, as printed or corrected.
+
+    .. math:: \kappa^2 = \frac{\gamma^2}{1 - \sigma_a^2r}, \qquad
+       \beta_3 = \frac{\alpha_3 + \beta_1\sigma_a^2m_2^2(\sigma_a^2\alpha_1 + \sigma_b^2)}D
+
+    follow from :math:`\dot G_{ij} \approx \sigma_a^2(m_1^2 + m_2^2\Lambda_{ij})` (theory.md §7).
+    Wrong: :math:`\kappa^2` is printed with :math:`\tau_*^2`, :math:`\beta_3` with
+    :math:`\beta_1(\sigma_a^2m_2^2 + \sigma_b^2)\alpha_1`. Both have :math:`\alpha_2` right here.
+    """
+    D, inner = 1 - s.sigma_a2 * s.m1**2, s.sigma_a2 * s.alpha1 + s.sigma_b2
+    beta1, curved = s.alpha1 / D, s.sigma_a2 * s.m2**2
+    wrong = beta1 * (curved + s.sigma_b2) * s.alpha1
+    beta3 = (s.alpha3 + (wrong if printed else beta1 * curved * inner)) / D
+    variance = s.tau**2 if printed else s.gamma2
+    return Coefficients(beta1, s.alpha2 / D, beta3, variance / (1 - s.sigma_a2 * s.r), s.tau0)
+
+
 def hld_theorem_3(right: SphereScalars) -> SphereScalars:
     r"""Return the scalars of K on the sphere as HLD Theorem 3 prints them.
 
@@ -189,12 +187,14 @@ def hld_theorem_3(right: SphereScalars) -> SphereScalars:
     return replace(right, beta=-right.beta, mu=right.mu + 2 * right.beta)
 
 
-def _model(law: Law, n: int, act: str, sigma_b2: float, seed: int, *names: str | int) -> Model:
+def model_of(law: Law, n: int, act: str, sigma_b2: float, seed: int, *names: str | int) -> Model:
+    """Return a DEQ on samples of its own, which ``names`` tell from others of the seed."""
     inputs = law.load(partial(stream, seed, "data", "errata", *names), n)
     return deq_model(inputs, act, SIGMA_A2, sigma_b2)
 
 
-def _mixture(n: int) -> Law:
+def mixture(n: int) -> Law:
+    """Return the papers' two classes with the means of norm 2 that show a limit at small n."""
     return Mixture(round(RATIO * n), None, MEAN_NORM, "papers")
 
 
@@ -202,13 +202,18 @@ def measure(name: str, seed: int, n: int, trial: int) -> dict[str, Array]:
     """Return the errors of both forms of one erratum on one set of samples."""
     erratum = ERRATA[name]
     sphere = name.startswith("hld")
-    law = Sphere(round(SPHERE_RATIO * n), None) if sphere else _mixture(n)
-    model = _model(law, n, "nrelu" if sphere else "relu", erratum.sigma_b2, seed, n, trial)
+    law = Sphere(round(SPHERE_RATIO * n), None) if sphere else mixture(n)
+    model = model_of(law, n, "nrelu" if sphere else "relu", erratum.sigma_b2, seed, n, trial)
     data, statistics = model.inputs.data, model.inputs.statistics
     if name == "icml-ntk":
-        kernel, ck, preactivation = model.kernel(Kernel.NTK, Kernel.CK, Kernel.PREACTIVATION_CK)
-        printed = icml_tangent_kernel(ck, preactivation, SIGMA_A2)
-        return _errors(kernel, printed, model.equivalent(Kernel.NTK))
+        assert model.scalars is not None
+        ck, preactivation = model.kernel(Kernel.CK, Kernel.PREACTIVATION_CK)
+        kernel = icml_tangent_kernel(ck, preactivation, SIGMA_A2)
+        forms = [
+            equivalent(data.X, data.y, icml_ntk(model.scalars, form), statistics=statistics)
+            for form in (True, False)
+        ]
+        return _errors(kernel, *forms)
     scalars: Coefficients | SphereScalars
     if name == "icml-theorem-3":
         assert statistics is not None
@@ -222,7 +227,7 @@ def measure(name: str, seed: int, n: int, trial: int) -> dict[str, Array]:
         if model.scalars is None:
             # On the sphere the core of the equivalent is alpha, its ridge mu.
             alpha = right.core.item()
-            known = SphereScalars(alpha, right.linear, right.ridge, data.X.shape[1])
+            known = SphereScalars(alpha, float(right.linear), float(right.ridge), data.X.shape[1])
             scalars = hld_theorem_3(known)
         elif name == "icml-theorem-1":
             scalars = icml_theorem_1(model.scalars)
@@ -242,155 +247,30 @@ def _errors(
 
 
 def measure_networks(seed: int) -> dict[str, Array]:
-    """Compare both definitions of the tangent kernel with that of simulated networks."""
+    r"""Compare both tangent kernels with those of simulated networks.
+
+    ``right`` and ``printed`` are the distances of :math:`\Theta` and of ICML's
+    :math:`G/(1 - \dot G)` from the mean of the gradients' products in all weights, ``frozen`` that
+    of the latter from the mean without the gradient in B.
+    """
     name = "empirical NTK"
-    model = _model(_mixture(SAMPLES), SAMPLES, "relu", 1 - SIGMA_A2, seed, name)
-    ensemble = Ensemble(model.act, SIGMA_A2, 1 - SIGMA_A2, width=WIDTH, kernels=(Kernel.NTK,))
-    total = accumulate(model.X, ensemble, range(NETWORKS), partial(stream, seed, "errata", name))
-    if total.converged < NETWORKS:
-        raise ConvergenceError("a simulated network did not converge; choose another `seed`.")
+    model = model_of(mixture(SAMPLES), SAMPLES, "relu", 1 - SIGMA_A2, seed, name)
+    kernels = (Kernel.CK, Kernel.NTK)
+    ensemble = Ensemble(model.act, SIGMA_A2, 1 - SIGMA_A2, width=WIDTH, kernels=kernels)
+    workspace = Workspace(model.X, ensemble)
+    trained, frozen = np.zeros((2, SAMPLES, SAMPLES))
+    for index in range(NETWORKS):
+        one = workspace.realize(stream(seed, "errata", name, index))
+        if not one.converged:
+            raise ConvergenceError("a simulated network did not converge; choose another `seed`.")
+        ck, ntk = (one.kernels[kernel] for kernel in kernels)
+        trained += ntk / NETWORKS
+        adjoints = workspace.adjoint.T @ workspace.adjoint / WIDTH
+        frozen += (ck + SIGMA_A2 * ck * adjoints) / NETWORKS
     right, ck, preactivation = model.kernel(Kernel.NTK, Kernel.CK, Kernel.PREACTIVATION_CK)
-    printed = icml_tangent_kernel(ck, preactivation, SIGMA_A2)
-    return _errors(total.mean(Kernel.NTK), printed, right)
-
-
-def _power(value: float) -> str:
-    """Return a small number with a minus sign, at which no line is broken."""
-    return f"{value:.0e}".replace("-", "−")
-
-
-def corollary_1(seed: int) -> Evidence:
-    r"""Return how near two quadratic layers come to the four scalars of a DEQ.
-
-    The largest relative residual of the nearest network found, for :math:`\Lambda`, which is the
-    paper's G*, and for G; 0 would be a solution. :math:`\tau_0 = 1`.
-    """
-    residuals = {
-        kernel: {
-            act: match(act, _SMALL_A2, kernel=kernel, family="quadratic", layers=2).worst
-            for act in _CLAIM_ACTS
-        }
-        for kernel in (Kernel.PREACTIVATION_CK, Kernel.CK)
+    icml = icml_tangent_kernel(ck, preactivation, SIGMA_A2)
+    without = {
+        "frozen": np.array(operator_distance(frozen, icml)),
+        "frozen_norm": np.array(operator_norm(frozen)),
     }
-    parts = [
-        f"{', '.join(f'{activation_title(act)} {value:.2g}' for act, value in by_act.items())}"
-        f" for {kernel.letter}"
-        for kernel, by_act in residuals.items()
-    ]
-    return {
-        "sigma_a2": _SMALL_A2,
-        "residuals": residuals,
-        "evidence": "Relative residual of the nearest quadratic two-layer network found, 0 being a "
-        f"solution: {'; '.join(parts)} (σa² = {_SMALL_A2:g}, τ0 = 1).",
-    }
-
-
-def corollary_2(seed: int) -> Evidence:
-    """Return the scalars of a ReLU DEQ, and its distance from Leaky-ReLU twins of 1 and 2 layers.
-
-    One layer has α2 = ½α3 whatever its activation, so that its distance does not fall with n.
-    """
-    relative: dict[int, list[float]] = {1: [], 2: []}
-    for n in _CLAIM_SIZES:
-        model = _model(_mixture(n), n, "relu", 1 - SIGMA_A2, seed, "corollary 2", n)
-        assert model.inputs.statistics is not None
-        (G,), tau0 = model.kernel(Kernel.CK), model.inputs.statistics.tau0
-        for layers, distances in relative.items():
-            twin = match("relu", SIGMA_A2, tau0=tau0, family="lrelu", layers=layers)
-            kernel = explicit_kernels(model.X, list(twin.acts)).ck
-            distances.append(operator_distance(G, kernel) / operator_norm(G))
-    scalars = model.scalars
-    assert scalars is not None
-    one, two = relative.values()
-    return {
-        "sigma_a2": SIGMA_A2,
-        "sizes": list(_CLAIM_SIZES),
-        "m2": scalars.m2,
-        "alpha2": scalars.alpha2,
-        "alpha3": scalars.alpha3,
-        "one_layer_relative": one,
-        "two_layers_relative": two,
-        "evidence": f"ReLU has E φ'' = {scalars.m2:.2g}, and α2 = {scalars.alpha2:.4f} beside "
-        f"½α3 = {scalars.alpha3 / 2:.4f}. Distance of G from its nearest Leaky-ReLU twin, relative "
-        f"to ‖G‖, at n = {_CLAIM_SIZES[0]} → {_CLAIM_SIZES[1]}: {one[0]:.2g} → {one[1]:.2g} with "
-        f"one layer, {_power(two[0])} → {_power(two[1])} with two (σa² = {SIGMA_A2:g}).",
-    }
-
-
-def arc_tanh(seed: int) -> Evidence:
-    r"""Return the share of pre-activations at which artanh has no value, at ICLR's Figure 1.
-
-    The input's part :math:`\sigma_bBx` alone is normal with variance :math:`\sigma_b^2\tau_0^2`.
-    """
-    tau0 = GaussianMixture.papers(1000).statistics(np.array([400, 400])).tau0
-    variance = (1 - _SMALL_A2) * tau0**2
-    share = math.erfc(1 / math.sqrt(2 * variance))
-    return {
-        "sigma_a2": _SMALL_A2,
-        "variance": variance,
-        "share": share,
-        "evidence": f"In its set-up (σa² = {_SMALL_A2:g}) the input’s part of a pre-activation has "
-        f"variance {variance:.3g}: {share:.0%} of them lie beyond ±1, where artanh has no value. "
-        "What arctan gives is in the table of verdicts.",
-    }
-
-
-def sum_for_k(seed: int) -> Evidence:
-    r"""Return how far the printed sum for K ends from the limit that the papers use.
-
-    .. math:: K^{(l)} = \sum_{h=1}^{l+1} G^{(h-1)} \prod_{h'=h}^{l+1} \dot G^{(h')}
-              = (K^{(l-1)} + G^{(l)}) \dot G^{(l+1)}
-
-    (HLD equation 4, ICLR equation 5) tends to :math:`K\dot G`; without the last factor it is right.
-    On the sphere with HLD's normalised ReLU, all by the arc-cosine formulas of its Lemma 1.
-    """
-    n, d = _SPHERE_SIZE
-    model = _model(Sphere(d, None), n, "nrelu", 1 - SIGMA_A2, seed, "sum for K")
-    cosines = np.clip(model.X @ model.X.T, -1, 1)
-    np.fill_diagonal(cosines, 1.0)
-    G, printed = cosines, np.zeros_like(cosines)
-    for _ in range(_TERMS):
-        corrected = printed + G
-        angle = np.arccos(G)
-        printed = corrected * SIGMA_A2 * (np.pi - angle) / np.pi
-        dual = (np.sqrt(1 - G**2) + (np.pi - angle) * G) / np.pi
-        G = np.minimum(SIGMA_A2 * dual + (1 - SIGMA_A2) * cosines, 1.0)
-    (K,) = model.kernel(Kernel.PREACTIVATION_NTK)
-    norm = operator_norm(K)
-    off = operator_distance(K, printed) / norm
-    rest = operator_distance(K, corrected) / norm
-    return {
-        "sigma_a2": SIGMA_A2,
-        "samples": n,
-        "dimension": d,
-        "printed_relative": off,
-        "right_relative": rest,
-        "evidence": f"The printed sum tends to a matrix {off:.0%} off K = Λ/(1 − Ġ) in operator "
-        f"norm; without its last factor Ġ at most {_power(max(rest, 1e-12))} (normalised ReLU, "
-        f"σa² = {SIGMA_A2:g}, {n} points on the sphere, d = {d}).",
-    }
-
-
-CLAIMS = {
-    "iclr-corollary-2": FalseClaim(
-        "ICLR Corollary 2",
-        "even or piecewise linear φ have E φ'' = 0; (a − b)² = 4α1²",
-        "false for ReLU, which needs two layers; (a + b)²/4 = α1",
-        corollary_2,
-    ),
-    "iclr-corollary-1": FalseClaim(
-        "ICLR Corollary 1",
-        "a quadratic two-layer network always exists",
-        "no solution for odd φ, nor for ReLU, swish, gelu, softplus",
-        corollary_1,
-    ),
-    "iclr-figure-1": FalseClaim(
-        "ICLR Figure 1", "“Arc-Tanh” activation", "arctan: artanh has no values beyond ±1", arc_tanh
-    ),
-    "sum-for-k": FalseClaim(
-        "ICLR and HLD, the sum for K",
-        "K as summed has a factor Ġ in every term",
-        "the limit used is K = Λ/(1 − Ġ)",
-        sum_for_k,
-    ),
-}
+    return _errors(trained, icml, right) | without

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from deqcli.equivalents import Equivalent, equivalent
 from deqcli.errors import silence_range_warning
 from deqcli.kernels.exact import implicit_kernels
 from deqcli.scalars import ImplicitScalars, implicit_scalars, sphere_scalars
-from deqcli.vocabulary import Kernel
+from deqcli.vocabulary import Form, Kernel
 
 Array = NDArray[np.float64]
 
@@ -43,20 +43,29 @@ class Model:
         """The samples, of shape (n, p)."""
         return self.inputs.data.X
 
+    def part(self, rows: NDArray[np.intp]) -> Model:
+        """Return the same DEQ on some of the samples."""
+        data = self.inputs.data
+        some = replace(data, X=data.X[rows], y=data.y[rows])
+        return replace(self, inputs=replace(self.inputs, data=some))
+
     def kernel(self, *names: Kernel) -> list[Array]:
         """Return exact kernels."""
         with silence_range_warning():
             kernels = implicit_kernels(self.X, self.act, self.sigma_a2, self.sigma_b2)
         return kernels.compute(*names)
 
-    def equivalent(self, kernel: Kernel) -> Equivalent:
+    def equivalent(
+        self, kernel: Kernel, form: Form = Form.PAPERS, components: int = 0
+    ) -> Equivalent:
         """Return the closed-form matrix of one kernel."""
         data = self.inputs.data
         variances = {"sigma_a2": self.sigma_a2, "sigma_b2": self.sigma_b2}
         scalars = self.scalars or sphere_scalars(
             self.act, data.X.shape[1], kernel=kernel, **variances
         )
-        return equivalent(data.X, data.y, scalars, kernel, self.inputs.statistics)
+        known = self.inputs.statistics
+        return equivalent(data.X, data.y, scalars, kernel, known, form, components)
 
 
 def deq_model(inputs: Inputs, act: str, sigma_a2: float, sigma_b2: float) -> Model:

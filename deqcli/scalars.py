@@ -16,8 +16,9 @@ import numpy as np
 from numpy.polynomial.chebyshev import Chebyshev
 from numpy.typing import NDArray
 
-from deqcli.activations import Activation, activation, activations
+from deqcli.activations import Activation, ActivationLike, activation, activations
 from deqcli.checks import POSITIVE, SCALE, number
+from deqcli.display import Displayed
 from deqcli.errors import InputError, silence_range_warning
 from deqcli.gaussian import Moments, centring, check_existence, moments
 from deqcli.kernels.pairs import ExplicitPairs, ImplicitPairs
@@ -37,8 +38,8 @@ class Coefficients:
     tau0: float
 
 
-@dataclass(frozen=True)
-class ImplicitScalars:
+@dataclass(frozen=True, repr=False)
+class ImplicitScalars(Displayed):
     r"""All scalars of a DEQ with its activation centred (theory.md §3, §4).
 
     Attributes
@@ -57,6 +58,8 @@ class ImplicitScalars:
         Of the pre-activation kernel :math:`\Lambda`; HLD and ICLR print these as alpha.
     beta1, beta2, beta3, kappa2 : float
         Of the pre-activation tangent kernel K.
+    act : Activation, optional
+        The centred activation itself.
     """
 
     activation: str
@@ -81,6 +84,25 @@ class ImplicitScalars:
     beta2: float
     beta3: float
     kappa2: float
+    act: Activation | None = dataclasses.field(default=None, repr=False, compare=False)
+
+    def as_record(self) -> dict[str, str | float]:
+        """Return everything but the function, fit for JSON."""
+        return {name: value for name, value in vars(self).items() if name != "act"}
+
+    def _facts(self) -> dict[str, object]:
+        groups = {
+            "moments": "tau shift m1 m2 s r gamma2",
+            "of G": "alpha1 alpha2 alpha3 alpha4",
+            "of Λ": "ell1 ell2 ell3",
+            "of K": "beta1 beta2 beta3 kappa2",
+        }
+        shown = {
+            title: ", ".join(f"{name} {getattr(self, name):.4g}" for name in names.split())
+            for title, names in groups.items()
+        }
+        variances = f"sigma_a2 {self.sigma_a2:g}, sigma_b2 {self.sigma_b2:g}, tau0 {self.tau0:g}"
+        return {"activation": self.activation, "network": variances, **shown}
 
     def coefficients(self, kernel: Kernel | str) -> Coefficients:
         r"""Return :math:`(c_1, c_2, c_3, d)` of one kernel.
@@ -105,7 +127,7 @@ class ImplicitScalars:
 
 
 def implicit_scalars(
-    act: Activation | str, sigma_a2: float, sigma_b2: float | None = None, tau0: float = 1.0
+    act: ActivationLike, sigma_a2: float, sigma_b2: float | None = None, tau0: float = 1.0
 ) -> ImplicitScalars:
     r"""Return every scalar of a DEQ; the activation is centred jointly with :math:`\tau_*`.
 
@@ -141,7 +163,8 @@ def implicit_scalars(
     with silence_range_warning():
         sigma_a2, sigma_b2 = check_existence(act, sigma_a2, sigma_b2)
     tau0 = float(tau0)
-    m = moments(act.shifted(centre.shift), centre.tau)
+    centred = act.shifted(centre.shift)
+    m = moments(centred, centre.tau)
     D = 1 - sigma_a2 * m.m1**2
     ell1 = sigma_b2 / D
     alpha1 = ell1 * m.m1**2
@@ -164,11 +187,12 @@ def implicit_scalars(
         beta2=ell2 / D,
         beta3=(ell3 + sigma_a2 * (m.m2 * ell1) ** 2 / D) / D,
         kappa2=centre.tau**2 / (1 - sigma_a2 * m.r),
+        act=centred,
     )
 
 
-@dataclass(frozen=True)
-class ExplicitScalars:
+@dataclass(frozen=True, repr=False)
+class ExplicitScalars(Displayed):
     r"""Scalars of the last layer of an explicit network (theory.md §5); by default of its input.
 
     Attributes
@@ -247,7 +271,7 @@ class ExplicitScalars:
         )
 
 
-def explicit_scalars(acts: Sequence[Activation | str], tau0: float = 1.0) -> ExplicitScalars:
+def explicit_scalars(acts: Sequence[ActivationLike], tau0: float = 1.0) -> ExplicitScalars:
     r"""Return the scalars of an explicit network whose layers are centred one after the other.
 
     The recursion (:meth:`ExplicitScalars.next_layer`) holds for centred layers only: each
@@ -281,7 +305,7 @@ class SphereScalars:
 
 
 def sphere_scalars(
-    network: Activation | str | Sequence[Activation | str],
+    network: ActivationLike | Sequence[ActivationLike],
     dimension: int,
     *,
     sigma_a2: float | None = None,

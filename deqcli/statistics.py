@@ -9,19 +9,22 @@ for samples :math:`x = (\mu_a + C_a^{1/2}w)/\sqrt p` (theory.md §1).
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from deqcli.display import Displayed
 from deqcli.errors import DataError
 from deqcli.kernels.matrix import check_samples
 
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class MixtureStatistics:
+@dataclass(frozen=True, repr=False)
+class MixtureStatistics(Displayed):
     r"""What the equivalents need to know of the data.
 
     Attributes
@@ -41,6 +44,10 @@ class MixtureStatistics:
     centres: Array
     spreads: Array
 
+    def _facts(self) -> dict[str, object]:
+        classes, p = self.centres.shape
+        return {"classes": classes, "dimension": p, "tau0": self.tau0, "t": self.t.tolist()}
+
     def fluctuations(self, X: Array, y: NDArray[np.int64]) -> Array:
         r"""Return :math:`\psi_i = \|x_i - Ex_i\|^2 - E\|x_i - Ex_i\|^2`, of shape (n,)."""
         return np.asarray(np.sum((X - self.centres[y]) ** 2, axis=1) - self.spreads[y])
@@ -58,11 +65,29 @@ def check_labels(y: ArrayLike, n_samples: int) -> NDArray[np.int64]:
         )
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise DataError("`y` has labels that are not finite; remove those samples.")
+    if labels.dtype.kind in "mM" and np.isnat(labels).any():
+        raise DataError("`y` has labels that are no time; remove those samples.")
     if labels.dtype == object:
-        if not all(isinstance(label, str) for label in labels):
-            raise DataError("`y` must be numbers or strings, all of one kind.")
-        labels = labels.astype(str)
+        return _numbered(labels)
     return np.unique(labels, return_inverse=True)[1].astype(np.int64)
+
+
+def _numbered(labels: NDArray[Any]) -> NDArray[np.int64]:
+    """Number Python objects in their order, or as they come where they have none."""
+    try:
+        # What is not equal to itself, such as NaN, is no label; pandas' NA does not even say.
+        if any(label is None or not bool(label == label) for label in labels):
+            raise TypeError
+        distinct = list(dict.fromkeys(labels.tolist()))
+    except (TypeError, ValueError):
+        raise DataError(
+            "`y` has labels that cannot be told apart; give numbers, texts or other hashable "
+            "values, none of them missing."
+        ) from None
+    with contextlib.suppress(TypeError):
+        distinct.sort()
+    numbers = {label: number for number, label in enumerate(distinct)}
+    return np.array([numbers[label] for label in labels.tolist()], dtype=np.int64)
 
 
 def from_covariances(
@@ -100,7 +125,7 @@ def estimate_statistics(X: ArrayLike, y: ArrayLike) -> MixtureStatistics:
 
     .. math:: \tfrac{(n_a-1)^2}{(n_a-2)(n_a+1)}\left(\operatorname{tr}\hat C_a^2
               - \tfrac{(\operatorname{tr}\hat C_a)^2}{n_a-1}\right)
-    \quad\text{(here } \hat C_a \text{ with } 1/(n_a-1)\text{)}
+              \quad\text{(here } \hat C_a \text{ with } 1/(n_a-1)\text{)}
 
     (exact for Gaussian samples; classes of fewer than four keep the plug-in).
 

@@ -136,6 +136,15 @@ class Study(abc.ABC, Generic[S, P]):
     def memory(self, settings: S) -> int:
         """Return the bytes that one process needs at most; allocates nothing of that size."""
 
+    def work(self, settings: S) -> float:
+        """Return about how many multiplications a run is, for an estimate of its time.
+
+        By the function of the study's name in ``deqcli/work.py``; 0, where there is none. Only
+        ratios matter: a run at another size measures the speed.
+        """
+        counts = getattr(importlib.import_module("deqcli.work"), self.name.replace("-", "_"), None)
+        return 0.0 if counts is None else float(counts(settings))
+
     def memory_remedy(self, settings: S) -> str:
         """Say which setting to change where :meth:`memory` is too much.
 
@@ -200,11 +209,13 @@ class Study(abc.ABC, Generic[S, P]):
     def cut(self, settings: S, limits: Mapping[str, int]) -> tuple[S, tuple[str, ...]]:
         """Return smaller settings, and the names of those that changed.
 
-        Where n falls, the dimension p falls with it.
+        Where n falls, the dimension p falls with it. What the settings do not use stays.
         """
         changes: dict[str, Any] = {}
         for name, limit in limits.items():
             value = getattr(settings, name)
+            if name in settings.unused():
+                continue
             if isinstance(value, tuple):
                 changes[name] = tuple(entry for entry in value if entry <= limit)
             elif value is not None:

@@ -112,6 +112,13 @@ class Kernel(Word):
         return kernel
 
 
+class Form(Word):
+    """Forms of the closed-form equivalent: as in the papers, or with every sample's own norm."""
+
+    PAPERS = "papers"
+    OWN_NORM = "own-norm"
+
+
 class Solver(Word):
     """How an equilibrium is found; all reach the same point (:mod:`deqcli.finite`)."""
 
@@ -161,6 +168,7 @@ ACTIVATION_TITLES = {
     "maxlin": "Leaky ReLU",
     "abs": "absolute value",
     "htanh": "Hard Tanh",
+    "spline": "linear spline",
     "swish": "Swish",
     "gelu": "GELU",
     "softplus": "Softplus",

@@ -7,6 +7,7 @@ import textwrap
 import numpy as np
 import pytest
 
+import deqcli
 from deqcli.activations import PARAMETERS, REGISTRY, Activation, activation
 from deqcli.errors import ActivationError, InputError
 from deqcli.vocabulary import ACTIVATIONS, activation_title
@@ -103,9 +104,9 @@ def test_bad_names_and_parameters_say_what_is_wrong(spec, parts):
     assert caught.value.exit_code == 2
 
 
-@pytest.mark.parametrize("thing", [np.tanh, 3, None])
-def test_anything_but_a_name_is_refused_with_the_remedy(thing):
-    with pytest.raises(ActivationError, match="from_function"):
+@pytest.mark.parametrize("thing", [int, 3, None])
+def test_what_is_no_activation_is_told_what_one_is(thing):
+    with pytest.raises(ActivationError, match="a name, a function or an Activation"):
         activation(thing)
 
 
@@ -364,3 +365,43 @@ def test_the_python_path_is_left_as_it_was():
 def test_lipschitz_constants_found_on_a_grid(function, lipschitz):
     act = Activation.from_function(function, kinks=(0.0,))
     assert act.lipschitz == pytest.approx(lipschitz, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("function", "kinks"),
+    [
+        (lambda x: np.maximum(x, 0), (0.0,)),
+        (np.sign, (0.0,)),
+        (lambda x: np.clip(x, 0, 6), (0.0, 6.0)),
+        (lambda x: x * np.clip(x + 3, 0, 6) / 6, (-3.0, 3.0)),
+        (lambda x: np.abs(x - np.pi), (3.14159265,)),
+        (lambda x: np.tanh(50 * x), ()),
+        (lambda x: np.sin(200 * x), ()),
+        (lambda x: np.tanh(x.astype("f4")), ()),
+        (lambda x: 0 * x, ()),
+        (lambda x: 1e200 * x, ()),
+    ],
+)
+def test_kinks_of_a_plain_function_are_found(function, kinks):
+    assert activation(function).kinks == pytest.approx(kinks, abs=1e-7)
+
+
+def test_a_plain_function_is_as_good_as_its_name():
+    """Where the kinks are found the integrals are those of the registry."""
+    named, own = activation("htanh:a=1,c=2"), activation(lambda x: np.clip(x, -2, 2))
+    assert own.lipschitz == pytest.approx(named.lipschitz)
+    X = np.random.default_rng(0).standard_normal((5, 4))
+    expected = deqcli.implicit_kernels(X, named, 0.2, 0.8).ck
+    np.testing.assert_allclose(deqcli.implicit_kernels(X, own, 0.2, 0.8).ck, expected, atol=1e-10)
+    assert activation(np.abs) == activation("abs")
+
+
+def test_a_function_with_too_many_kinks_is_told_so():
+    with pytest.raises(ActivationError, match=r"jumps at \d+ places"):
+        activation(lambda x: np.floor(9 * x))
+    assert activation(lambda x: np.floor(9 * x), kinks=(0.0,), lipschitz=np.inf).kinks == (0.0,)
+
+
+def test_a_name_knows_its_own_facts():
+    with pytest.raises(ActivationError, match="knows its own; leave it out"):
+        activation("tanh", kinks=(0.0,))

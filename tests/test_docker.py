@@ -79,7 +79,10 @@ def test_habits_that_hadolint_asks_for():
     assert pips
     for part in pips:
         assert "--no-cache-dir" in part
-        assert "--constraint constraints.txt" in part
+        # From the index by hashes, or what was built here without an index.
+        assert ("--require-hashes" in part) != (
+            "--no-index --no-deps" in part.replace("--no-deps --no-index", "--no-index --no-deps")
+        )
     for word in ("ENTRYPOINT", "CMD"):
         (given,) = arguments(word)
         assert isinstance(json.loads(given), list), f"{word} is not in exec form"
@@ -92,13 +95,37 @@ def test_build_backend_is_pinned():
     (backend,) = (re.split(r"[<>=]", entry)[0] for entry in project["build-system"]["requires"])
     pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     assert sum(line.startswith(f"{backend}==") for line in pins) == 1
-    (install,) = (rest for rest in arguments("RUN") if "pip install" in rest)
-    steps = [step.strip() for step in install.split("&&")]
+    steps = [step.strip() for rest in arguments("RUN") for step in rest.split("&&")]
     (wheel,) = (step for step in steps if " pip wheel " in step.replace("/", " "))
     assert "--no-build-isolation" in wheel
-    assert any(step.endswith(f"--constraint constraints.txt {backend}") for step in steps)
+    assert f"{backend}==" in (ROOT / "requirements-build.txt").read_text(encoding="utf-8")
     # Nothing else is built from source, where isolation would come back.
     assert not any(step.endswith(" .") for step in steps if step != wheel)
+
+
+def test_dependencies_come_before_sources_and_by_their_hashes():
+    words = [word for word, _ in INSTRUCTIONS]
+    copies = [k for k, (word, rest) in enumerate(INSTRUCTIONS) if word == "COPY"]
+    assert INSTRUCTIONS[copies[0]][1] == "requirements-image.txt requirements-build.txt ./"
+    assert words[copies[0] + 1] == "RUN"
+    pins = dict(
+        line.split("==")
+        for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+        if "==" in line
+    )
+    known = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in pins.items()}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    wanted = {
+        "requirements-image.txt": project["project"]["dependencies"],
+        "requirements-build.txt": project["build-system"]["requires"],
+    }
+    for file, names in wanted.items():
+        text = (ROOT / file).read_text(encoding="utf-8")
+        locked = dict(re.findall(r"^([\w.-]+)==(\S+)", text, re.MULTILINE))
+        assert {re.split(r"[<>=]", name)[0] for name in names} <= set(locked)
+        for name, version in locked.items():
+            assert known[name] == version, f"{name}: run .ci/lock.py"
+        assert text.count("--hash=sha256:") >= len(locked)
 
 
 def copied() -> list[tuple[str, str]]:
@@ -119,7 +146,7 @@ def ignored(name: str) -> bool:
 
 def test_what_is_copied_exists_and_reaches_the_build():
     sources = [source for source, _ in copied()]
-    assert {"pyproject.toml", "deqcli", "experiments", "constraints.txt"} <= set(sources)
+    assert {"pyproject.toml", "deqcli", "experiments", "hatch_build.py"} <= set(sources)
     for source in sources:
         assert (ROOT / source).exists(), source
         assert not ignored(source), source
@@ -162,9 +189,12 @@ def test_install_and_entry_commands_in_a_clean_environment():
                 shutil.copytree(origin, source / target, ignore=hidden)
             else:
                 shutil.copy(origin, source)
-        (install,) = (rest for rest in arguments("RUN") if "pip install" in rest)
-        install = install.replace("/opt/", f"{place}/opt/").replace(
-            "python -m venv", f"{interpreter(place)} -m venv"
+        installs = [rest for rest in arguments("RUN") if "pip install" in rest]
+        install = (
+            "\n".join(installs)
+            .replace("${COMMIT}", 40 * "a")
+            .replace("/opt/", f"{place}/opt/")
+            .replace("python -m venv", f"{interpreter(place)} -m venv")
         )
         kept = ("PATH", "HOME", "LANG", "PIP_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX",
                 "PIP_EXTRA_INDEX_URL", "PIP_CONFIG_FILE", "SSL_CERT_FILE")  # fmt: skip
@@ -202,3 +232,4 @@ def test_install_and_entry_commands_in_a_clean_environment():
         assert len(done.stdout.splitlines()) >= 10
         packages = next((installed / "lib").glob("python*/site-packages/deqcli"))
         assert (packages / "report" / "page.html").is_file()
+        assert (packages / "_commit.txt").read_text() == 40 * "a" + "\n"

@@ -26,7 +26,7 @@ from deqcli.flow.network import (
 )
 from deqcli.flow.promises import OK, linearise
 from deqcli.flow.settings import DescentSettings, LayerSettings
-from deqcli.flow.training import FINISHED, checkpoints, train
+from deqcli.flow.training import FINISHED, checkpoints, step_times, train
 from deqcli.runs.parallel import pinned
 from deqcli.settings import options
 
@@ -203,7 +203,9 @@ def test_linearised_paths_and_bound_against_dense_matrices():
     line = linearise(H, u0, y)
     np.testing.assert_allclose(line.flow(0.3), y + expm(-0.3 * H) @ (u0 - y), rtol=1e-10)
     power = np.linalg.matrix_power(np.eye(6) - 0.02 * H, 7)
-    np.testing.assert_allclose(line.descent(0.02, 7), y + power @ (u0 - y), rtol=1e-10)
+    np.testing.assert_allclose(
+        line.decayed((1 - 0.02 * line.eigenvalues) ** 7), y + power @ (u0 - y), rtol=1e-10
+    )
     assert line.bound == pytest.approx(np.sqrt((y - u0) @ np.linalg.solve(H, y - u0) / 6))
     assert line.envelope(2.0) == pytest.approx(
         np.mean((u0 - y) ** 2) / 2 * np.exp(-2 * np.linalg.eigvalsh(H)[0])
@@ -218,7 +220,9 @@ def test_one_step_is_one_step_of_the_gradient_of_a():
     samples = problem(n=4, p=4)
     network = draw(4, 8, np.random.default_rng(5), gamma0=0.4)
     before = network.matrix.copy()
-    run = train(network, samples, DescentSettings(steps=1, step=0.5, tolerance=1e-12))
+    run = train(
+        network, samples, DescentSettings(steps=1, step=0.5, first_step=0.5, tolerance=1e-12)
+    )
     J = jacobian(network, samples.X)
     u = outputs(network.matrix, network, samples.X)
     size = 0.5 / np.linalg.eigvalsh(J @ J.T)[-1]
@@ -238,7 +242,7 @@ def test_one_step_is_one_step_of_the_gradient_of_a():
 def test_loss_is_monotone_and_below_its_envelope(method):
     samples = problem()
     network = draw(6, 300, np.random.default_rng(1))
-    run = train(network, samples, DescentSettings(method=method, steps=60))
+    run = train(network, samples, DescentSettings(method=method, steps=60, first_step=1.0))
     loss = np.array([row.train_loss for row in run.rows])
     envelope = np.array([row.envelope for row in run.rows])
     assert run.status == "steps done"
@@ -264,18 +268,47 @@ def test_distance_to_the_linearised_path_falls_with_the_width():
     peaks = []
     for width in (60, 240, 600):
         networks = [draw(10, width, np.random.default_rng(k)) for k in range(4)]
-        runs = [train(network, samples, DescentSettings(steps=15)) for network in networks]
+        runs = [train(network, samples, DescentSettings(steps=120)) for network in networks]
         peaks.append(np.mean([max(row.distance_method for row in run.rows) for run in runs]))
     # The lemma promises m ** (-1/4), a factor of 1.41 and one of 1.26; seen are 8 and 2.
     assert peaks[0] > 1.41 * peaks[1]
     assert peaks[1] > 1.26 * peaks[2]
 
 
+def test_small_first_steps_keep_descent_near_the_flow():
+    """At full steps the distance to û(t) is that of the first step, whatever the width."""
+    samples = problem(n=20, p=10)
+    network = draw(10, 400, np.random.default_rng(0))
+
+    def farthest(**settings):
+        return max(
+            row.distance for row in train(network, samples, DescentSettings(**settings)).rows
+        )
+
+    full, small = farthest(steps=15, first_step=1.0), farthest(steps=160)
+    exact = farthest(steps=15, method="ode")
+    assert full > 4 * exact
+    assert small == pytest.approx(exact, rel=0.25)
+
+
+def test_steps_grow_with_the_time_that_has_passed():
+    times = step_times(DescentSettings(steps=400, step=0.5, first_step=0.01), 4.0)
+    sizes = np.diff(times)
+    assert sizes[0] == pytest.approx(0.01 / 4)
+    assert sizes[-1] == pytest.approx(0.5 / 4)
+    assert (np.diff(sizes) >= -1e-15).all()
+    assert (sizes <= np.maximum(sizes[0], times[:-1] / 32) + 1e-15).all()
+    # Larger first steps than the full one are no steps at all.
+    assert np.diff(step_times(DescentSettings(steps=3, step=0.1, first_step=1.0), 1.0)) == (
+        pytest.approx([0.1] * 3)
+    )
+
+
 def test_small_steps_follow_the_differential_equation():
     samples = problem(n=10)
     network = draw(6, 100, np.random.default_rng(2))
-    small = train(network, samples, DescentSettings(steps=400, step=0.025)).rows
-    large = train(network, samples, DescentSettings(steps=20, step=0.5)).rows
+    small = train(network, samples, DescentSettings(steps=400, step=0.025, first_step=1.0)).rows
+    large = train(network, samples, DescentSettings(steps=20, step=0.5, first_step=1.0)).rows
     flow = train(network, samples, DescentSettings(method="ode", steps=10, step=1.0)).rows
     assert small[-1].time == pytest.approx(flow[-1].time)
 
@@ -347,7 +380,7 @@ def test_a_lost_test_solve_keeps_its_time_and_the_training_part(monkeypatch, met
 
     monkeypatch.setattr(State, "outputs_test", outputs_test)
     network = draw(6, 50, np.random.default_rng(0))
-    run = train(network, problem(), DescentSettings(method=method, steps=5))
+    run = train(network, problem(), DescentSettings(method=method, steps=5, first_step=1.0))
     assert run.status not in FINISHED
     kept, last = run.rows[-2:]
     assert (kept.status, last.status) == (OK, "iterations exhausted")

@@ -257,7 +257,7 @@ def test_the_hermite_series_carries_all_the_energy(name, tol):
 
 def test_a_step_needs_too_many_terms_and_an_undeclared_kink_is_found():
     assert hermite_degree(activation("tanh"), 100.0) is None
-    hidden = Activation.from_function(lambda x: np.maximum(x, 0), lipschitz=1.0)
+    hidden = Activation.from_function(lambda x: np.maximum(x, 0), kinks=(), lipschitz=1.0)
     with pytest.raises(ConvergenceError, match="kinks"):
         hermite_degree(hidden, 1.0)
 

@@ -31,11 +31,11 @@ FORBIDDEN = {
     "learning": {"runs"},
 }
 ONLY = {
-    "runs": {"runs", "errors", "checks", "_version", "settings", "study"},
+    "runs": {"runs", "errors", "checks", "display", "_version", "settings", "study"},
     "figures": {"figures", "paired", "vocabulary"},
 }
 #: Where a figure is saved, and where one is only a type.
-NAMES_FIGURES = {"runs/files.py", "runs/execute.py", "study.py"}
+NAMES_FIGURES = {"runs/files.py", "runs/execute.py", "study.py", "plot.py"}
 
 
 def module_of(parts: tuple[str, ...]) -> str:

@@ -18,8 +18,8 @@ import deqcli
 ROOT = Path(__file__).parents[1]
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
 #: The tests that read files beside the package; they run in the unpacked source archive.
-READERS = ("test_docker.py", "test_packaging.py", "test_readme.py", "test_theory.py",
-           "test_workflow.py")  # fmt: skip
+READERS = ("test_docker.py", "test_docs.py", "test_packaging.py", "test_readme.py",
+           "test_theory.py", "test_workflow.py")  # fmt: skip
 
 
 def releases(changelog: str) -> dict[str, str]:
@@ -69,6 +69,10 @@ def test_source_archive_and_wheel(tmp_path):
     assert built.returncode == 0, built.stdout + built.stderr
     (wheel,) = tmp_path.glob("*.whl")
     assert "deqcli/py.typed" in zipfile.ZipFile(wheel).namelist()
+    if (ROOT / ".git").exists():
+        recorded = zipfile.ZipFile(wheel).read("deqcli/_commit.txt").decode()
+        assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?\n", recorded)
+        assert not (ROOT / "deqcli" / "_commit.txt").exists()
     (archive,) = tmp_path.glob("*.tar.gz")
     assert archive.stat().st_size < 10e6
     with tarfile.open(archive) as unpacked:

@@ -67,7 +67,7 @@ def test_a_study_is_a_call():
     result = deqcli.run("spectrum", n=30, p=40, estimator="exact", kernel="ntk", jobs=1)
     assert (result.status, result.exit_code, result.paths) == ("done", 0, ())
     assert list(result.findings["distances"]) == ["exact"]
-    assert sorted(set(result.table["source"])) == ["equivalent", "exact"]
+    assert sorted(set(result.table["source"])) == ["equivalent", "exact", "law", "own-norm"]
     assert result.settings.kernel is deqcli.Kernel.NTK
     assert result.figure().axes
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import math
+import importlib.util
 import os
 import re
 import shlex
@@ -20,6 +19,11 @@ BLOCKS = re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL)
 GROUPS = [tuple(block.strip().splitlines()) for block in BLOCKS]
 SETUP = [line for group in GROUPS for line in group if line.startswith("python3 -m venv")]
 COMMANDS = [group for group in GROUPS if group[0] not in SETUP]
+SPEC = importlib.util.spec_from_file_location(
+    "accuracy_section", Path(__file__).with_name("accuracy_section.py")
+)
+accuracy_section = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(accuracy_section)
 
 
 def test_head_has_the_two_commands():
@@ -69,28 +73,12 @@ def rows(heading):
     return [re.split(r" (?<!\\)\| ", line[2:-2]) for line in lines[2:]]
 
 
-def test_gaps_are_those_of_the_results():
-    """The table of accuracies, number by number, from the records beside the figures."""
-    stems = {
-        ("MNIST", "all weights"): "iclr-figure-3-a",
-        ("Fashion-MNIST", "all weights"): "iclr-figure-3-b",
-        ("MNIST", "the readout"): "accuracy-readout-mnist",
-        ("Fashion-MNIST", "the readout"): "accuracy-readout-fashion-mnist",
-    }
-    table = rows("Does the twin train like the DEQ?")
-    assert {(data, trained) for data, trained, *_ in table} == set(stems)
-    for data, trained, width, *shown, verdict in table:
-        record = json.loads((RESULTS / f"{stems[data, trained]}.json").read_text("utf-8"))
-        gaps = record["findings"]["gaps"]
-        by_net = {gap["net"]: gap for gap in gaps if gap["width"] == int(width)}
-        twin, plain = (100 * abs(by_net[net]["mean"]) for net in ("matched", "plain"))
-        errors = [100 * by_net[net]["standard_error"] for net in ("matched", "plain")]
-        pairs = zip((twin, plain), errors, strict=True)
-        expected = [f"{gap:.2f} ± {error:.2f}" for gap, error in pairs]
-        assert shown == expected
-        error = math.hypot(*errors)
-        better = "yes" if plain - twin > error else "no" if twin - plain > error else None
-        assert verdict == (better or "within the error")
+def test_training_is_told_by_rule_from_the_results():
+    """Every sentence and table about a training, number by number, from the record beside it."""
+    for stem in accuracy_section.STEMS:
+        settings, findings = accuracy_section.read(stem)
+        assert accuracy_section.sentence(settings, findings) in README, stem
+        assert accuracy_section.table(findings) in README, stem
 
 
 def test_verdicts_are_those_of_the_summary():

@@ -17,7 +17,8 @@ import pytest
 from PIL import Image
 
 from deqcli.errors import InputError
-from deqcli.misprints import CLAIMS, ERRATA, SETUP
+from deqcli.false_claims import CLAIMS
+from deqcli.misprints import ERRATA, SETUP
 from deqcli.report.page import _KINDS, build, collect
 from deqcli.reproduction import presets, summary
 
@@ -75,7 +76,7 @@ def results(tmp_path_factory) -> Path:
         ("icml/error-vs-n", "slope, tanh", None, -0.6, None, "paper does not say", None),
         ("gen/figure-1", None, None, None, None, "skipped", "mnist is incomplete: " + "x" * 200),
     ]
-    names = ("preset", "quantity", "paper", "ours", "spread", "verdict", "note")
+    names = ("preset", "quantity", "paper", "ours", "interval", "verdict", "note")
     table = pd.DataFrame(rows, columns=list(names))
     table["figure"] = [presets.load(name).heading for name in table["preset"]]
     table = table.assign(cut=["n p", None, None, None], command="deqcli")
@@ -268,7 +269,7 @@ def assert_inert(page: str, seen: bool = True) -> None:
 def test_no_cell_of_the_summary_is_markup(folder, column):
     if column == "hash":
         rewrite(folder, lambda record: record | {"hash": MARKER})
-    if column in ("ours", "spread"):
+    if column in ("ours", "interval"):
         with pytest.raises(InputError, match=r"cannot be used: .* not two numbers"):
             change(folder, column, MARKER)
         return
@@ -346,7 +347,7 @@ def test_findings_that_are_none_are_an_error(folder, findings):
 
 @pytest.mark.parametrize(
     ("column", "value"),
-    [("ours", "about 3"), ("spread", "-1"), ("spread", "inf"), ("spread", "5e-324")],
+    [("ours", "about 3"), ("interval", "-1"), ("interval", "inf"), ("interval", "5e-324")],
 )
 def test_a_number_that_is_none_is_an_error(folder, column, value):
     with pytest.raises(InputError, match=r"summary.csv cannot be used: iclr/figure-1-left has"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,13 @@ import pytest
 from deqcli import study
 from deqcli.errors import InputError
 from deqcli.misprints import ERRATA
-from deqcli.quantities import RULE, Claim, Measured, Quantity, verdict
+from deqcli.quantities import RULE, Claim, Measured, Printed, Quantity, undecided_note, verdict
 from deqcli.reproduction import presets
 from deqcli.reproduction.summary import quantities_of
 from deqcli.vocabulary import Kernel, Net
+
+# Half of a 95 % interval from two trials, over the standard error: Student's t.
+T1 = 12.7062047
 
 
 @dataclass
@@ -73,11 +76,26 @@ def test_distances_of_a_match():
     assert set(quantities("match")["matched_distance"].needs) == {"n", "p"}
 
 
-def test_distances_of_iclr_figure_2_are_of_the_features_kernel():
-    for name in ("iclr/figure-2-gmm", "iclr/figure-2-mnist"):
-        known = quantities_of(presets.load(name))
-        assert all("‖G − Σ‖" in quantity.name for quantity in known)
-        assert "G* is Λ" in known[0].note
+def test_distances_of_iclr_figure_2_are_averages_of_the_papers_kernel():
+    for name in ("iclr/figure-2-gmm", "iclr/figure-2-gmm-printed", "iclr/figure-2-mnist"):
+        averaged, *others = quantities_of(presets.load(name))
+        assert averaged.name == "‖Λ − Σ‖, both averaged over random networks"
+        assert averaged.paper is not None
+        assert all("‖Λ − Σ‖" in quantity.name and quantity.paper is None for quantity in others)
+
+
+def test_a_distance_that_is_noise_decides_nothing():
+    averaged = quantities("match", averaged=True)["averaged_distance"]
+    found = {"distance": 0.24, "noise_floor": 0.27, "realizations": 400, "width": 1000}
+    measured = averaged.measure(Run(findings={"averaged": found}))
+    quantity = replace(averaged, paper=Printed("0.23"))
+    assert verdict(quantity, measured) == "undecided"
+    assert undecided_note(quantity.paper, measured).startswith("Sampling noise alone")
+    assert "0.24 apart; sampling alone makes that 0.27" in averaged.remark(
+        Run(findings={"averaged": found})
+    )
+    clear = averaged.measure(Run(findings={"averaged": found | {"noise_floor": 0.1}}))
+    assert verdict(quantity, clear) == "differs"
 
 
 def test_slopes_and_their_spread_are_those_of_the_trials():
@@ -90,7 +108,7 @@ def test_slopes_and_their_spread_are_those_of_the_trials():
     )  # fmt: skip
     slope = measure(Run(rows), "error-vs-n", "lrelu", act=("relu", "lrelu"))
     assert slope.value == -0.5
-    assert slope.spread == pytest.approx(0.1)
+    assert slope.spread == pytest.approx(0.1 * T1)
 
 
 def test_claim_of_a_rate_is_made_for_the_slides_activations_only():
@@ -116,9 +134,9 @@ def test_errata_have_the_slopes_of_both_forms():
         assert printed.name.startswith(f"{erratum.where}, as printed: slope")
         assert right.name.startswith(f"{erratum.where}, corrected: slope")
         assert (printed.note, right.note) == ("Misprint.", "")
-        for quantity, value, expected in ((printed, 0.0, "differs"), (right, -0.5, "undecided")):
+        for quantity, value, expected in ((printed, 0.0, "undecided"), (right, -0.5, "undecided")):
             slope = quantity.measure(run)
-            assert (slope.value, slope.spread) == pytest.approx((value, 0.1))
+            assert (slope.value, slope.spread) == pytest.approx((value, 0.1 * T1))
             assert verdict(quantity, slope) == expected
 
 
@@ -136,7 +154,8 @@ def trained(accuracies, width=64, statuses=("done", "done", "done")):
     return pd.DataFrame(
         [
             {"dataset": "mnist", "net": net.value, "width": width, "trial": trial, "epoch": epoch,
-             "status": status, "test_accuracy": accuracy if epoch == 1 else 0.1}
+             "status": status, "test_accuracy": accuracy if epoch == 1 else 0.1,
+             "train_loss": 2 - accuracy}
             for net, values, status in zip(Net, accuracies, statuses, strict=True)
             for trial, accuracy in enumerate(values)
             for epoch in (0, 1)
@@ -147,15 +166,20 @@ def trained(accuracies, width=64, statuses=("done", "done", "done")):
 def test_gaps_are_in_points_at_the_largest_width():
     wide = trained([(0.90, 0.92), (0.91, 0.92), (0.87, 0.90)])
     run = Run(pd.concat([trained([(0.5,)] * 3, width=32), wide], ignore_index=True))
-    for key, expected in (("accuracy", (91, 1)), ("matched", (-0.5, 0.5)), ("plain", (2.5, 0.5))):
+    for key, expected in (
+        ("accuracy", (91, 1)),
+        ("accuracy_matched", (-0.5, 0.5)),
+        ("accuracy_plain", (2.5, 0.5)),
+    ):
         measured = measure(run, "accuracy", key)
-        assert (measured.value, measured.spread) == pytest.approx(expected), key
+        value, error = expected
+        assert (measured.value, measured.spread) == pytest.approx((value, T1 * error)), key
 
 
 def test_advantage_has_the_spread_of_differences_within_a_trial():
-    # The gaps move together, by 2 points: their difference in size, 2 points, does not move.
-    run = Run(trained([(0.90, 0.90), (0.89, 0.87), (0.87, 0.85)]))
-    advantage = quantities("accuracy")["advantage"]
+    # The gaps move together, by 0.2 points: their difference in size, 2 points, does not move.
+    run = Run(trained([(0.90, 0.90), (0.89, 0.888), (0.87, 0.868)]))
+    advantage = quantities("accuracy")["accuracy_advantage"]
     measured = advantage.measure(run)
     assert (measured.value, measured.spread) == pytest.approx((2.0, 0.0), abs=1e-12)
     assert verdict(advantage, measured) == "agrees"
@@ -170,9 +194,9 @@ def test_largest_width_is_said():
 
 def test_stopped_training_is_no_number():
     run = Run(trained([(0.9,)] * 3, statuses=("done", "done", "stopped: inf")))
-    assert measure(run, "accuracy", "matched").value == 0
+    assert measure(run, "accuracy", "accuracy_matched").value == 0
     with pytest.raises(InputError, match="reached its end"):
-        measure(run, "accuracy", "plain")
+        measure(run, "accuracy", "loss_plain")
 
 
 def flown(width, trial, times, loss, *, every=1, status="ok"):
@@ -181,7 +205,7 @@ def flown(width, trial, times, loss, *, every=1, status="ok"):
     return pd.DataFrame(
         {"width": width, "trial": trial, "time": times, "train_loss": loss(times),
          "test_loss": test, "train_error": 0.0, "test_error": test, "norm": 0.5 + times / 100,
-         "status": status}
+         "status": status, "n": 10, "peak": width**-0.5, "peak_flow": width**-0.1}
     )  # fmt: skip
 
 
@@ -209,7 +233,11 @@ def test_ratios_are_within_a_trial():
 
 
 def test_promises_of_gen_are_claims():
-    parts = [flown(width, 0, [0, 1, 2], lambda t: np.exp(-t)) for width in (100, 500)]
+    parts = [
+        flown(width, trial, [0, 1, 2], lambda t: np.exp(-t))
+        for width in (100, 500)
+        for trial in (0, 1)
+    ]
     run = Run(pd.concat(parts))
     known = quantities("flow")
     assert all(isinstance(quantity.paper, Claim) for quantity in known.values())
@@ -217,6 +245,14 @@ def test_promises_of_gen_are_claims():
         measured = known[key].measure(run)
         assert measured.value == pytest.approx(value)
         assert verdict(known[key], measured) == "agrees"
+    path = Run(run.table, {"slope": -0.5, "slope_flow": -0.1})
+    for key, value, decision in (("path", -0.5, "agrees"), ("path_flow", -0.1, "differs")):
+        measured = known[key].measure(path)
+        assert measured.value == value
+        assert measured.spread == pytest.approx(0.0, abs=1e-9)
+        assert verdict(known[key], measured) == decision
+    with pytest.raises(InputError, match="no two widths"):
+        known["path"].measure(Run(run.table, {"slope": None}))
     norm = known["norm"].measure(run)
     assert norm.value == pytest.approx(0.52)
     assert verdict(known["norm"], norm, ("steps",)).startswith("not compared")

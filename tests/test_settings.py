@@ -254,6 +254,8 @@ CASES = {
         {"sigma_a2": 0.2, "sigma_b2": 0.9},
         {"act": "htanh:a=1,c=2", "kernel": "ntk", "estimator": "exact", "save_kernels": True},
         {"data": "mnist", "classes": "6,8", "n": 600, "estimator": ["exact"]},
+        {"form": "own_norm", "components": 3},
+        {"form": ["papers"], "data": "sphere"},
         {"data": "gmm", "classes": 3, "covariance": "toeplitz:0.25", "mean_norm": 1e-17, "n": 7},
         {"realizations": 3, "width": 7, "weights": "student_t", "tolerance": 1e-5, "seed": 2**40},
     ],
@@ -261,6 +263,10 @@ CASES = {
         {},
         {"act": ["htanh:a=1,c=2", "relu"], "n": (8, 16), "sigma_b2": 0.5, "trials": 1},
         {"data": "sphere", "ratio": 1 / 3, "estimator": "monte-carlo"},
+    ],
+    "visible": [
+        {},
+        {"act": "relu", "ratio": "0.5,2", "mean_norm": (1, 2.5), "n": 64, "kernel": "ntk"},
     ],
     "match": [
         {},
@@ -271,7 +277,7 @@ CASES = {
     "accuracy": [
         {},
         {"data": "gmm", "p": 50, "train_size": 0, "test_size": 9, "nets": "plain,deq"},
-        {"limit": True, "ridge": 0.1, "match": "ntk", "train": "readout", "widths": [64, 32]},
+        {"limit": "none", "scale": "own", "match": "ntk", "train": "readout", "widths": [64, 32]},
     ],
     "flow": [
         {},

@@ -1,6 +1,7 @@
 """Statistics of mixtures: definitions, estimates, unbiasedness, labels."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import deqcli
@@ -145,7 +146,7 @@ def test_labels_of_any_kind():
         ([0, 1], "5 samples"),
         ([[0], [1], [0], [1], [0]], r"shape \(5, 1\)"),
         ([0, 1, np.nan, 0, 1], "not finite"),
-        (np.array([0, "a", None, 1, 2], dtype=object), "numbers or strings"),
+        (np.array([0, "a", None, 1, 2], dtype=object), "none of them missing"),
     ],
 )
 def test_labels_that_do_not_match(labels, said):
@@ -160,3 +161,31 @@ def test_a_class_of_one_is_refused():
         estimate_statistics(np.eye(5), [0, 0, 0, 0, 1])
     with pytest.raises(DataError, match="not finite"):
         estimate_statistics(np.full((4, 2), np.nan), [0, 0, 1, 1])
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [True, False, True],
+        np.array([1, "a", 1], dtype=object),
+        pd.Series(["b", "a", "b"], dtype="string", index=[5, 6, 7]),
+        pd.Categorical(["b", "a", "b"]),
+        pd.to_datetime(["2021-01-01", "2020-01-01", "2021-01-01"]),
+        [frozenset({1}), frozenset(), frozenset({1})],
+        [b"y", b"x", b"y"],
+    ],
+    ids=lambda labels: type(labels).__name__,
+)
+def test_labels_need_only_be_told_apart(labels):
+    numbers = check_labels(labels, 3)
+    assert sorted(numbers) in ([0, 0, 1], [0, 1, 1])
+    assert numbers[0] == numbers[2] != numbers[1]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [[None, 1], [{}, {}], pd.Series([pd.NA, 1], dtype="Int64"), pd.to_datetime(["", "2020"])],
+)
+def test_labels_that_are_missing_are_refused(labels):
+    with pytest.raises(DataError, match="`y` has labels that"):
+        check_labels(labels, 2)

@@ -18,7 +18,7 @@ import pytest
 
 import deqcli
 import deqcli.studies
-from deqcli import matching, misprints
+from deqcli import false_claims, matching, misprints
 from deqcli import study as studies
 from deqcli.cli import run as run_cli
 from deqcli.cli.studies import StudyCommand
@@ -35,12 +35,14 @@ from deqcli.training import trio
 TINY = {
     "spectrum": {"n": 24, "p": 30, "realizations": 3, "width": 20},
     "error-vs-n": {"n": [8, 16], "trials": 2, "act": ["tanh", "htanh:a=1,c=2"], "sigma-a2": 0.1},
+    "visible": {"n": 20, "ratio": [2.0], "mean-norm": [1.0, 3.0], "trials": 2, "act": ["tanh"]},
     "match": {"n": 24, "p": 30},
     "accuracy": {
         "data": "gmm", "p": 20, "train-size": 40, "test-size": 20, "widths": [8, 4], "epochs": 1,
-        "trials": 2, "batch": 20, "limit": True,
+        "trials": 2, "batch": 20,
     },
-    "flow": {"n": 12, "p": 10, "test-size": 6, "widths": [10, 20], "steps": 3},
+    "flow": {"n": 12, "p": 10, "test-size": 6, "widths": [10, 20], "steps": 8,
+             "first-step": 1.0},
     "errata": {"n": [16, 32], "trials": 1},
 }  # fmt: skip
 every_study = pytest.mark.parametrize("name", list(TINY))
@@ -56,10 +58,12 @@ def fresh(monkeypatch):
 @pytest.fixture(autouse=True, scope="module")
 def short_errata():
     """Take one of the errata without claims and networks: all take half a minute at any size."""
-    networks = {name: np.array(1.0) for name in ("printed", "right", "norm")}
+    networks = {
+        name: np.array(1.0) for name in ("printed", "right", "norm", "frozen", "frozen_norm")
+    }
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(misprints, "ERRATA", {"icml-ntk": misprints.ERRATA["icml-ntk"]})
-        monkeypatch.setattr(misprints, "CLAIMS", {})
+        monkeypatch.setattr(false_claims, "CLAIMS", {})
         monkeypatch.setattr(misprints, "measure_networks", lambda seed: networks)
         yield
 
@@ -255,7 +259,9 @@ def test_a_match_on_the_sphere_has_one_load_one_match_and_three_kernels(counts):
 
 
 def test_an_accuracy_has_one_load_of_both_halves_and_one_match(counts):
-    settings = studies.get("accuracy").settings.load(TINY["accuracy"] | {"limit": False})
+    settings = studies.get("accuracy").settings.load(
+        TINY["accuracy"] | {"limit": "none", "twin": "scalars"}
+    )
     deqcli.run(settings, jobs=1)
     assert counts == {"loads of halves": 1, "matches": 1}
 

@@ -21,6 +21,10 @@ from deqcli import study
 from deqcli._version import __version__
 from deqcli.cli.options import tell
 from deqcli.errors import DeqcliError, OutsidePapersRangeWarning
+from deqcli.papers import citation
+
+#: What a shell sets when it asks for words to complete; click makes it of the program's name.
+VARIABLE = "_DEQCLI_COMPLETE"
 
 #: Commands that are no study -> (module and name of the command, one line of help).
 OTHERS = {
@@ -29,30 +33,28 @@ OTHERS = {
         "Every figure of the papers, with their numbers.",
     ),
     "report": ("deqcli.cli.report:command", "One page of all results."),
+    "results": ("deqcli.cli.results:command", "What is in a folder, and which command made it."),
     "scalars": ("deqcli.cli.lookups:scalars", "The few scalars through which a kernel sees a DEQ."),
     "data": ("deqcli.cli.data:command", "List, fetch, verify and locate data sets."),
     "bench": ("deqcli.cli.bench:command", "Speed, as ratios within one run."),
     "info": ("deqcli.cli.lookups:info", "Versions, BLAS and machine, as results record them."),
     "list": ("deqcli.cli.lookups:listing", "Activations, data sets, kernels, presets."),
+    "completion": ("deqcli.cli.completion:command", "Completion of words for bash, zsh and fish."),
 }
 #: Studies in the order of the help; others follow.
-_FIRST = ("spectrum", "error-vs-n", "match", "accuracy", "flow", "errata")
+_FIRST = ("spectrum", "visible", "error-vs-n", "match", "accuracy", "flow", "errata")
 
 EPILOG = """\b
 Exit codes: 0 done, 1 failed, 2 bad usage or input, 3 finished with failed or infeasible
 points, 130 interrupted.
 
 \b
+Environment: DEQCLI_DATA_DIR is the folder of data; DEQCLI_<COMMAND>_<OPTION>, such as
+DEQCLI_SPECTRUM_N=400, stands for an option that is not given.
+
+\b
 Example:
   deqcli spectrum --act tanh --sigma-a2 0.1
-"""
-
-CITATION = """\
-Results: Z. Ling et al., "Deep Equilibrium Models are Almost Equivalent to Not-so-deep Explicit
-Models for High-dimensional Gaussian Mixtures", ICML 2024; Z. Ling, Z. Liao, R. C. Qiu, "On the
-Equivalence between Implicit and Explicit Neural Networks: A High-dimensional Viewpoint",
-HLD workshop 2023 (arXiv:2308.16425).
-Software: the deqcli developers, deqcli {version}, see CITATION.cff.
 """
 
 
@@ -103,7 +105,7 @@ class LazyGroup(click.Group):
 
 def _cite(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        click.echo(CITATION.format(version=__version__), nl=False)
+        click.echo(citation(), nl=False)
         ctx.exit()
 
 
@@ -175,8 +177,11 @@ def run(arguments: Sequence[str]) -> int:
         except (click.Abort, KeyboardInterrupt):
             click.echo("interrupted; the same command continues", err=True)
             return 130
-        # click leaves by this where the reader of stdout went away (head, less).
-        except (SystemExit, BrokenPipeError):
+        # click leaves by this where the reader of stdout went away (head, less), and when it has
+        # completed a word for a shell.
+        except (SystemExit, BrokenPipeError) as stop:
+            if VARIABLE in os.environ and isinstance(stop, SystemExit):
+                return int(stop.code or 0)
             _forget_stdout()
             return 141
         except MemoryError:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deqcli.cli import options
-from deqcli.settings import Settings, setting, split_activations
+from deqcli.errors import DataError
+from deqcli.settings import Settings, setting, split_activations, split_commas
 from deqcli.shared_settings import SeedSettings
 from deqcli.vocabulary import ACTIVATIONS
 
@@ -33,8 +34,16 @@ class KernelBench(SeedSettings):
     """Exact CK and CK + NTK, as multiples of the float64 product X @ X.T."""
 
     n: int = setting(6000, "Number of samples.", least=2)
-    p: int = setting(784, "Dimension.", least=9)
-    act: tuple[str, ...] = _activations("tanh", "relu", "swish", "htanh")
+    p: int = setting(784, "Dimension of the mixture.", least=9)
+    act: tuple[str, ...] = _activations("tanh", "relu", "swish", "htanh", "elu")
+    data: tuple[str, ...] | None = setting(
+        None, "Samples, separated by commas: gmm (the papers' mixture) and names of real data.",
+        split=split_commas, metavar="NAME,…", default_text="gmm, and mnist if it is there",
+    )  # fmt: skip
+    data_dir: str | None = setting(
+        None, "Folder of the data sets.", environment="DEQCLI_DATA_DIR", metavar="FOLDER",
+        default_text="deqcli in the user's cache",
+    )  # fmt: skip
     repeats: int = _repeats()
 
     @property
@@ -44,13 +53,32 @@ class KernelBench(SeedSettings):
 
     def measure(self) -> pd.DataFrame:
         """Run the benchmark."""
+        import pandas as pd
+
         from deqcli.bench import measure_kernel
+
+        tables = []
+        for name in self.data or ("gmm", "mnist"):
+            samples = self._samples(name)
+            if samples is not None:
+                tables.append(measure_kernel(samples, self.act, self.repeats))
+                tables[-1].insert(0, "data", name)
+        return pd.concat(tables, ignore_index=True)
+
+    def _samples(self, name: str) -> Any:
+        from deqcli.data.images import load
         from deqcli.data.mixture import GaussianMixture
         from deqcli.runs.seeds import stream
 
         rng = stream(self.seed, "bench", "kernel")
-        data = GaussianMixture.papers(self.p).sample(self.n, rng)
-        return measure_kernel(data.X, self.act, self.repeats)
+        if name == "gmm":
+            return GaussianMixture.papers(self.p).sample(self.n, rng).X
+        try:
+            return load(name, n=self.n, rng=rng, data_dir=self.data_dir)[0].X
+        except DataError:
+            if self.data is not None:
+                raise
+            return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +131,7 @@ class TrainingBench(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class MatchBench(Settings):
-    """One match, its family and worst residual, against one exact kernel of 400 samples."""
+    """A match by scalars and one by a fit to data, against one exact kernel of 400 samples."""
 
     act: tuple[str, ...] = _activations("tanh", "relu", "swish", "gelu", "cos", "abs")
     entries = 0
@@ -120,7 +148,7 @@ Every figure is a ratio taken within one run; seconds of different machines do n
 
 \b
 Examples:
-  deqcli bench kernel
+  deqcli bench kernel --data gmm,mnist,fashion-mnist
   deqcli bench monte-carlo
   deqcli bench training
 """)  # fmt: skip

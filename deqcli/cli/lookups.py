@@ -46,13 +46,11 @@ Example:
 @click.option("--tau0", default="1.0", metavar="NUMBER", help="Root of the data's mean variance.")
 def scalars(act: str, sigma_a2: float, sigma_b2: float | None, tau0: str) -> None:
     """Print the scalars through which the kernels of a DEQ see its activation, as CSV."""
-    from dataclasses import asdict
-
     from deqcli.scalars import implicit_scalars
 
-    values = asdict(implicit_scalars(act, sigma_a2, sigma_b2, number(tau0, "tau0", float, SCALE)))
+    values = implicit_scalars(act, sigma_a2, sigma_b2, number(tau0, "tau0", float, SCALE))
     click.echo("scalar,value")
-    for name, value in values.items():
+    for name, value in values.as_record().items():
         click.echo(f"{name},{value!r}" if isinstance(value, float) else f"{name},{value}")
 
 

@@ -207,5 +207,8 @@ running = (
         help="Send the work to a Dask scheduler (needs deqcli[dask]).",
     ),
     force,
-    click.Option(["--dry-run"], is_flag=True, help="Say what would be done and what it needs."),
+    click.Option(
+        ["--dry-run"], is_flag=True,
+        help="Say what would be done, what it needs and, from a small run, how long it takes.",
+    ),
 )  # fmt: skip

@@ -77,10 +77,10 @@ def command(
 
     Runs the presets one after the other; finished ones are not run again, an interrupted one
     continues. Writes each figure's CSV, PNG and JSON, and summary.csv and summary.md: figure,
-    quantity, the paper's value, ours with its spread, and the verdict. A preset whose real data
-    is missing is reported as skipped, with exit code 3; so is one that finished with failed or
-    infeasible points, whose numbers count. What a preset's file expects, such as narrow layers
-    that lose contraction in gen/figure-1, is a finding and no reason for it.
+    quantity, the paper's value, ours with its 95 % interval, and the verdict. A preset whose
+    real data is missing is reported as skipped, with exit code 3; so is one that finished with
+    failed or infeasible points, whose numbers count. What a preset's file expects, such as narrow
+    layers that lose contraction in gen/figure-1, is a finding and no reason for it.
     """
     if quick and paper:
         raise InputError("`quick` and `paper` are two sizes; give one of them.")

@@ -62,13 +62,36 @@ class StudyCommand(options.Command):
             dry_run=dry_run,
             progress=not quiet(ctx),
         )
-        return show(self.study, result)
+        code = show(self.study, result)
+        if dry_run and result.reused < result.points and scheduler is None:
+            _say_time(self.study, settings, result, jobs)
+        return code
 
 
 def quiet(ctx: click.Context) -> bool:
     """Tell whether the user asked for silence."""
     root: Mapping[str, Any] = ctx.find_root().obj or {}
     return bool(root.get("quiet"))
+
+
+def _say_time(study: Study[Any, Any], settings: Settings, result: Result, jobs: int | None) -> None:
+    """Say how long a run would take, by doing a small one."""
+    from deqcli.runs.calibration import estimate_seconds, in_words
+    from deqcli.runs.execute import fitting_jobs
+
+    processes = min(jobs or fitting_jobs(study, settings), result.points)
+    # What the small runs say of themselves is of no use here.
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        seconds = estimate_seconds(study, settings, processes)
+    finally:
+        logger.setLevel(before)
+    if seconds is None:
+        click.echo("how long it takes cannot be told from a small run")
+        return
+    left = seconds * (1 - result.reused / result.points)
+    click.echo(f"about {in_words(left)} on {processes} process(es), give or take a factor of two")
 
 
 def show(study: Study[Any, Any], result: Result) -> int:

@@ -16,20 +16,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deqcli.checks import one_of, shown
+from deqcli.display import Displayed
 from deqcli.errors import DataError, InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SCHEMES = ("centred", "unit", "raw")
 SELECTIONS = ("random", "first")
 
 
-@dataclass(frozen=True)
-class Dataset:
+@dataclass(frozen=True, repr=False)
+class Dataset(Displayed):
     """Labelled samples, as a file holds them or ready for a kernel.
 
     Parameters
@@ -45,12 +49,20 @@ class Dataset:
         The K original labels, in the order of the indices.
     details : mapping
         What provenance records: preprocessing, selection, checksums of the files read.
+    test : Dataset, optional
+        Test samples, where they were asked for, scaled as the training samples are.
 
     Examples
     --------
-    >>> data = Dataset(np.zeros((4, 2)), np.array([0, 0, 1, 1]), "toy")
-    >>> data.n_samples, data.n_classes
-    (4, 2)
+    >>> data = Dataset(np.zeros((4, 2)), np.array([0, 0, 1, 1]), "toy", ("no", "yes"))
+    >>> data
+    Dataset
+      name      toy
+      samples   4
+      features  2
+      classes   no (2), yes (2)
+    >>> data.frame()["label"].tolist()
+    ['no', 'no', 'yes', 'yes']
     """
 
     X: NDArray[Any]
@@ -58,6 +70,7 @@ class Dataset:
     name: str
     classes: tuple[str, ...] = ()
     details: Mapping[str, object] = field(default_factory=dict)
+    test: Dataset | None = None
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or self.y.shape != self.X.shape[:1]:
@@ -75,6 +88,30 @@ class Dataset:
     def n_classes(self) -> int:
         """Number of classes, K."""
         return int(self.y.max()) + 1 if self.y.size else 0
+
+    @property
+    def labels(self) -> NDArray[np.str_]:
+        """The original label of each sample, of shape (n,)."""
+        names = self.classes or tuple(str(index) for index in range(self.n_classes))
+        return np.array(names)[self.y]
+
+    def frame(self) -> pd.DataFrame:
+        """Return the samples as a DataFrame: features x0, x1, ... and the column ``label``."""
+        import pandas as pd
+
+        names = [f"x{index}" for index in range(self.X.shape[1])]
+        return pd.DataFrame(self.X, columns=names).assign(label=self.labels)
+
+    def _facts(self) -> dict[str, object]:
+        counts = np.bincount(self.y)
+        names = self.classes or tuple(map(str, range(len(counts))))
+        facts: dict[str, object] = {
+            "name": self.name,
+            "samples": self.n_samples,
+            "features": self.X.shape[1],
+            "classes": [f"{name} ({n})" for name, n in zip(names, counts, strict=False)],
+        }
+        return facts | ({"test samples": self.test.n_samples} if self.test else {})
 
 
 @dataclass(frozen=True)

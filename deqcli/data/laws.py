@@ -11,7 +11,7 @@ import functools
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from deqcli.checks import one_line
 from deqcli.data import files, folder, images, registry
-from deqcli.data.dataset import Dataset, pick_classes
+from deqcli.data.dataset import Dataset, Scaling, fit_transform, pick_classes
 from deqcli.data.mixture import GaussianMixture, check_dimension, sphere, toeplitz
 from deqcli.errors import InputError
 from deqcli.statistics import MixtureStatistics, estimate_statistics
@@ -46,10 +46,13 @@ class Inputs:
     statistics : MixtureStatistics or None
         Exact for a mixture, estimated per class for real data. None on the unit sphere, whose
         theory needs none and has activations that are not centred (HLD).
+    mixture : GaussianMixture or None
+        Where the samples were drawn from one.
     """
 
     data: Dataset
     statistics: MixtureStatistics | None
+    mixture: GaussianMixture | None = None
 
 
 class Law(abc.ABC):
@@ -78,6 +81,10 @@ class Law(abc.ABC):
     @abc.abstractmethod
     def load_halves(self, streams: Streams, n: int | None, test_size: int) -> Halves:
         """Return ``n`` training samples (None: all) and test samples (0: all there are)."""
+
+    def scaling(self, streams: Streams, n: int | None) -> Scaling | None:
+        """Return the map that brought the samples of :meth:`load` to their scale, if one did."""
+        return None
 
     def missing(self, halves: bool) -> str:
         """Say which files are missing, for the training half or both; empty if none is."""
@@ -184,7 +191,7 @@ class Mixture(Drawn):
 
     def load(self, streams: Streams, n: int | None) -> Inputs:
         data = self.draw(n or 0, streams())
-        return Inputs(data, self.mixture.statistics(np.bincount(data.y)))
+        return Inputs(data, self.mixture.statistics(np.bincount(data.y)), self.mixture)
 
 
 @dataclass(frozen=True)
@@ -281,6 +288,23 @@ class RealData(Law):
     def load(self, streams: Streams, n: int | None) -> Inputs:
         data, _ = images.load(self.name, n=n, rng=streams(), **self._choices)
         return Inputs(data, estimate_statistics(data.X, data.y))
+
+    def whole(self, streams: Streams) -> Dataset:
+        """Return all samples of the chosen classes."""
+        return images.load(self.name, n=None, rng=streams(), **self._choices)[0]
+
+    def whole_bytes(self) -> int:
+        """Return the bytes that :meth:`whole` takes at most."""
+        rows, p = self.shape(None)
+        # Samples are scaled part by part: of so many, their squares are not there all at once.
+        return self.loading(None, 1) - 6 * p * rows
+
+    def scaling(self, streams: Streams, n: int | None) -> Scaling | None:
+        """See :meth:`Law.scaling`."""
+        if self.preprocess != "centred":
+            return None
+        raw = replace(self, preprocess="raw").load(streams, n)
+        return fit_transform(raw.data.X, self.preprocess)[0]
 
     def load_halves(self, streams: Streams, n: int | None, test_size: int) -> Halves:
         """See :meth:`Law.load_halves`; a file without a test half loses a part of it."""

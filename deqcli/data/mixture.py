@@ -16,6 +16,7 @@ from scipy.linalg import toeplitz as toeplitz_matrix
 
 from deqcli.checks import LARGEST, NOT_NEGATIVE, POSITIVE, Range, generator, number, one_line, shown
 from deqcli.data.dataset import Dataset
+from deqcli.display import Displayed
 from deqcli.errors import DataError, InputError
 from deqcli.statistics import MixtureStatistics, from_covariances
 
@@ -42,8 +43,8 @@ def check_dimension(p: int, classes: int) -> None:
         raise InputError(f"`p` is {p}, too small for {classes} classes; give {least} or more.")
 
 
-@dataclass(frozen=True)
-class GaussianMixture:
+@dataclass(frozen=True, repr=False)
+class GaussianMixture(Displayed):
     r"""A K-class Gaussian mixture in the papers' scaling.
 
     Parameters
@@ -127,6 +128,10 @@ class GaussianMixture:
         means = np.zeros((classes, p))
         means[np.arange(classes), 8 * np.arange(classes)] = mean_norm
         return cls(means, [1 + spread * a / np.sqrt(p) for a in range(classes)])
+
+    def _facts(self) -> dict[str, object]:
+        norms = [float(norm) for norm in np.linalg.norm(self.means, axis=1)]
+        return {"classes": len(norms), "dimension": self.n_features, "norms of the means": norms}
 
     @property
     def n_features(self) -> int:

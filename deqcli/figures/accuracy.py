@@ -1,27 +1,35 @@
-"""The figure of accuracy against width: accuracies, gaps, and what they cost."""
+"""The figure of trained networks: how far each is from the DEQ, in loss and in accuracy."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
 
+from deqcli import paired
 from deqcli.figures.style import DEQ, MATCHED, PAGE, PLAIN, styled
-from deqcli.paired import gaps, last_epochs
-from deqcli.vocabulary import Kernel, Net
+from deqcli.vocabulary import Net
 
 _COLORS = {"deq": DEQ, "matched": MATCHED, "plain": PLAIN}
 _LABELS = {"deq": "DEQ", "matched": "matched explicit", "plain": "plain explicit"}
 _MARKERS = {"deq": "o", "matched": "s", "plain": "^"}
-_LIMIT_STYLES = {Kernel.CK: (0.0, (1.0, 2.0)), Kernel.NTK: (0.0, (4.0, 8.0))}
-_NETS = tuple(net.value for net in Net)
+# Side by side, that bars of one width do not hide one another.
+_ASIDE = {"deq": 1.0, "matched": 0.94, "plain": 1.06}
+_ROWS = 3
+# The largest log ratio that is drawn.
+_FAR = 5.0
 
 
 @styled
 def draw(table: pd.DataFrame) -> Figure:
-    """Draw test accuracy, its gaps, and time per epoch against width; one row a data set.
+    """Draw differences from the DEQ along epochs and against width; three rows a data set.
+
+    Bars and bands are 95 % intervals by Student's t over trials.
 
     Parameters
     ----------
@@ -29,85 +37,153 @@ def draw(table: pd.DataFrame) -> Figure:
         As ``deqcli accuracy`` writes it; tables of several data sets may be joined.
     """
     datasets = list(dict.fromkeys(table["dataset"])) or ["nothing trained"]
-    figure = Figure(figsize=(PAGE, 0.45 + 2.2 * len(datasets)), layout="constrained")
-    grid = figure.subplots(len(datasets), 3, squeeze=False)
-    for row, dataset in zip(grid, datasets, strict=True):
-        here = table[table["dataset"] == dataset]
-        _draw_accuracy(row[0], here, str(dataset))
-        _draw_gaps(row[1], here)
-        _draw_times(row[2], here)
-        for axes in row:
-            _width_axis(axes, sorted(set(here.loc[here["width"] > 0, "width"])))
-    handles, labels = grid[0, 0].get_legend_handles_labels()
-    for kernel, dashes in _LIMIT_STYLES.items():
-        if table["net"].str.endswith(f"-{kernel}-limit").any():
-            handles.append(Line2D([], [], color="0.3", ls=dashes, lw=0.8))
-            labels.append(f"infinite width, {kernel.upper()} regression")
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+    figure = Figure(figsize=(PAGE, 0.4 + 1.9 * _ROWS * len(datasets)), layout="constrained")
+    grid = figure.add_gridspec(_ROWS * len(datasets), 3)
+    for number, dataset in enumerate(datasets):
+        here, top = table[table["dataset"] == dataset], _ROWS * number
+        _draw_curves(figure.add_subplot(grid[top, :2]), here, str(dataset))
+        panels = [
+            figure.add_subplot(grid[top + place // 3, place % 3]) for place in range(2, 3 * _ROWS)
+        ]
+        differences = paired.differences(here)
+        for axes, measure in zip(panels, ("loss", "end", "distance"), strict=False):
+            _draw_differences(axes, differences[measure])
+        _draw_differences(panels[3], 100 * differences["accuracy"])
+        _draw_accuracies(panels[4], here)
+        _draw_clipped(panels[5], here)
+        _draw_times(panels[6], here)
+        for axes, title, label in zip(panels, _TITLES, _UNITS, strict=True):
+            axes.set_title(title)
+            axes.set_ylabel(label)
+            _width_axis(axes, sorted(set(here["width"])), axes not in panels[5:])
+    figure.legend(*_legend(table), loc="outside upper center", ncols=4)
     return figure
 
 
-def _draw_accuracy(axes: Axes, table: pd.DataFrame, dataset: str) -> None:
-    last = last_epochs(table)
-    for net in _NETS:
-        groups = last[last["net"] == net].groupby("width")["test_accuracy"]
-        if not groups.ngroups:
-            continue
-        mean, low, high = groups.mean(), groups.min(), groups.max()
-        axes.plot(
-            mean.index, mean, marker=_MARKERS[net], color=_COLORS[net], label=_LABELS[net],
-            mfc="none",
-        )  # fmt: skip
-        axes.fill_between(mean.index, low, high, color=_COLORS[net], alpha=0.18, lw=0)
-        for kernel, (_, dashes) in _LIMIT_STYLES.items():
-            value = table.loc[table["net"] == f"{net}-{kernel}-limit", "test_accuracy"]
-            if len(value):
-                # Each begins elsewhere in its dashes: equal limits show all their colours.
-                style = _NETS.index(net) * sum(dashes) / len(_NETS), dashes
-                axes.axhline(float(value.iloc[0]), color=_COLORS[net], ls=style, lw=0.8, zorder=0)
-    trials = int(last.groupby(["net", "width"]).size().max()) if len(last) else 0
-    axes.set_title(f"{dataset}: {trials} trials, range" if trials > 1 else dataset)
-    axes.set_ylabel("test accuracy")
+_TITLES = (
+    "loss / DEQ's, mean over epochs", "loss / DEQ's, last epoch", "distance of loss curves",
+    "test accuracy, DEQ minus it", "test accuracy", "DEQ's norm clipped", "time to train",
+)  # fmt: skip
+_UNITS = (
+    "mean log ratio", "log ratio", "rms log ratio", "percentage points", "share right",
+    "% of epochs", "seconds per epoch",
+)  # fmt: skip
 
 
-def _draw_gaps(axes: Axes, table: pd.DataFrame) -> None:
-    differences = gaps(table)
-    axes.axhline(0, color="0.6", lw=0.6, zorder=0)
-    # Side by side, that error bars of one width do not hide one another.
-    for net, aside in (("matched", 0.95), ("plain", 1.05)):
-        rows = differences[differences["net"] == net]
-        if rows.empty:
-            continue
-        errors = rows["standard_error"].astype(float).fillna(0.0)
+def _legend(table: pd.DataFrame) -> tuple[list[Line2D], list[str]]:
+    handles = [
+        Line2D([], [], color=_COLORS[net], marker=_MARKERS[net], mfc="none")
+        for net in _COLORS
+        if (table["net"] == net).any()
+    ]
+    labels = [_LABELS[net] for net in _COLORS if (table["net"] == net).any()]
+    if (table["width"] == paired.INFINITE).any():
+        handles.append(Line2D([], [], color="0.3", marker="D", ls="--"))
+        labels.append("infinite width, by exact kernel")
+    return handles, labels
+
+
+def _draw_curves(axes: Axes, table: pd.DataFrame, dataset: str) -> None:
+    """Draw the loss over the DEQ's along epochs, widest network darkest, its limit dashed."""
+    ratios = paired.log_ratios(table)
+    widths = sorted(set(ratios.index.get_level_values("width")) - {paired.INFINITE})
+    axes.axhline(1, color=DEQ, lw=0.8, zorder=0)
+    trials = 0
+    for net in paired.OTHERS:
+        values = ratios[net].dropna()
+        for width, rows in values.groupby("width"):
+            curve = paired.means(rows, ["epoch"]).apply(pd.to_numeric)
+            low, high = curve["mean"] - curve["half"], curve["mean"] + curve["half"]
+            limit, widest = width == paired.INFINITE, width == widths[-1] if widths else False
+            # The narrower, the fainter.
+            place = 1.0 if limit or widest else 0.15 + 0.4 * widths.index(width) / len(widths)
+            axes.plot(
+                curve.index, _exp(curve["mean"]), color=_COLORS[net], alpha=place,
+                ls="--" if limit else "-", lw=1.3 if limit or widest else 0.8,
+            )  # fmt: skip
+            if widest:
+                trials = rows.index.get_level_values("trial").nunique()
+                axes.fill_between(
+                    curve.index, _exp(low), _exp(high), color=_COLORS[net], alpha=0.2, lw=0
+                )
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("epoch")
+    axes.set_ylabel("training loss / DEQ's")
+    name = f"{dataset}: same batches, " + (f"{trials} trials" if trials != 1 else "one trial")
+    shown = f"; width {widths[-1]} with 95 % band" if widths else ""
+    axes.set_title(name + shown + (", narrower ones fainter" if widths[1:] else ""))
+
+
+def _exp(values: pd.Series) -> pd.Series:
+    # Half an interval of two trials may be of any size.
+    return values.clip(-_FAR, _FAR).apply(math.exp)
+
+
+def _draw_differences(axes: Axes, values: pd.DataFrame) -> None:
+    axes.axhline(0, color=DEQ, lw=0.8, zorder=0)
+    for net in paired.OTHERS:
+        _draw_against_width(axes, values[net], net.value)
+
+
+def _draw_accuracies(axes: Axes, table: pd.DataFrame) -> None:
+    final = paired.accuracies(table)
+    for net in Net:
+        _draw_against_width(axes, final[net], net.value)
+
+
+def _draw_against_width(axes: Axes, values: pd.Series, net: str) -> None:
+    """Draw means over trials with their intervals; the limit stands alone at the right end."""
+    rows = paired.means(values, ["width"])
+    finite = rows[rows.index != paired.INFINITE]
+    if finite.empty:
+        return
+    axes.errorbar(
+        finite.index * _ASIDE[net], finite["mean"], finite["half"], fmt=_MARKERS[net] + "-",
+        mfc="none", color=_COLORS[net], capsize=2,
+    )  # fmt: skip
+    limit = rows[rows.index == paired.INFINITE]
+    if len(limit):
+        place = [_beyond(list(finite.index)) * _ASIDE[net]]
         axes.errorbar(
-            rows["width"] * aside, 100 * rows["mean"], 100 * errors, fmt=_MARKERS[net] + "-",
-            color=_COLORS[net], mfc="none", capsize=2,
-        )  # fmt: skip
-    axes.set_ylabel("percentage points")
-    axes.set_title("DEQ minus the others, standard error")
+            place, limit["mean"], limit["half"], fmt="D", ms=3.5, color=_COLORS[net], capsize=2
+        )
+
+
+def _draw_clipped(axes: Axes, table: pd.DataFrame) -> None:
+    shares = 100 * paired.clipped(table)
+    axes.plot(
+        shares.index.get_level_values("width"), shares, marker=_MARKERS["deq"], color=DEQ,
+        mfc="none",
+    )  # fmt: skip
+    axes.set_ylim(-5, 105)
 
 
 def _draw_times(axes: Axes, table: pd.DataFrame) -> None:
-    trained = table[table["net"].isin(_NETS) & (table["epoch"] > 0)]
+    trained = table[table["net"].isin(list(Net)) & (table["epoch"] > 0)]
     seconds = (trained["forward_seconds"] + trained["backward_seconds"]).rename("seconds")
     rows = trained[["net", "width", "trial"]].join(seconds)
     # The mean over epochs: the first may hold what serves all. The median over trials: one during
     # which the machine did something else does not count.
-    means = rows.groupby(["net", "width", "trial"])["seconds"].mean()
-    medians = means.groupby(["net", "width"]).median()
-    for net in _NETS:
-        if net in medians.index.get_level_values("net"):
-            here = medians[net]
-            axes.plot(here.index, here, marker=_MARKERS[net], color=_COLORS[net], mfc="none")
+    medians = rows.groupby(["net", "width", "trial"])["seconds"].mean().groupby(["net", "width"])
+    for net, values in medians.median().groupby("net"):
+        here = values.droplevel("net")
+        axes.plot(here.index, here, marker=_MARKERS[str(net)], color=_COLORS[str(net)], mfc="none")
     axes.set_yscale("log")
-    axes.set_ylabel("seconds per epoch")
-    axes.set_title("time to train")
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _width_axis(axes: Axes, widths: list[int]) -> None:
+def _beyond(widths: Sequence[int]) -> float:
+    """Return where infinite width stands on the axis."""
+    return 2.5 * max(widths)
+
+
+def _width_axis(axes: Axes, widths: Sequence[int], with_limits: bool) -> None:
+    finite = [width for width in widths if width != paired.INFINITE]
     axes.set_xscale("log", base=2)
-    shown = widths if len(widths) <= 7 else widths[::2]
-    axes.set_xticks(shown)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f}"))
-    axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("width m")
+    shown = finite if len(finite) <= 4 else finite[::-2][::-1]
+    ticks, labels = [float(width) for width in shown], [str(width) for width in shown]
+    if with_limits and finite and paired.INFINITE in widths:
+        ticks, labels = [*ticks, _beyond(finite)], [*labels, "∞"]
+    axes.set_xticks(ticks, labels)
+    axes.xaxis.set_minor_locator(NullLocator())

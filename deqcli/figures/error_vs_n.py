@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from deqcli.figures.style import COLUMN, KERNEL_LABELS, styled
@@ -20,27 +23,37 @@ def draw(table: pd.DataFrame) -> Figure:
     Parameters
     ----------
     table : DataFrame
-        Columns act, n, trial, error, slope, kernel, sigma_a2, data, as ``deqcli error-vs-n``
-        writes them.
+        Columns act, n, trial, error, slope, own_error, own_slope, predicted, kernel, sigma_a2,
+        data, as ``deqcli error-vs-n`` writes them.
     """
-    figure = Figure(figsize=(COLUMN, 2.9), layout="constrained")
+    figure = Figure(figsize=(COLUMN, 3.6), layout="constrained")
     axes = figure.subplots()
     acts = list(dict.fromkeys(table["act"]))
+    own = "own_error" in table and table["own_error"].notna().any()
     for k, act in enumerate(acts):
-        rows = table[table["act"] == act].groupby("n")["error"]
-        mean, low, high = rows.mean(), rows.min(), rows.max()
-        color = _COLORS[k % len(_COLORS)]
-        slope = table.loc[table["act"] == act, "slope"].iloc[0]
-        label = f"{activation_title(act)}, slope {slope:.2f}"
-        marker = _MARKERS[k % len(_MARKERS)]
-        axes.plot(mean.index, mean, marker=marker, color=color, label=label)
-        axes.fill_between(mean.index, low, high, color=color, alpha=0.2, lw=0)
+        rows = table[table["act"] == act]
+        color, marker = _COLORS[k % len(_COLORS)], _MARKERS[k % len(_MARKERS)]
+        label = f"{activation_title(act)}, slope {rows['slope'].iloc[0]:.2f}"
+        if own and rows["own_error"].notna().any():
+            label += f"; {rows['own_slope'].iloc[0]:.2f}"
+            style = {"marker": marker, "mfc": "white", "ls": (0, (4, 1.5)), "lw": 0.9}
+            _line(axes, rows, "own_error", color, style)
+            if rows["predicted"].notna().any():
+                mean = rows.groupby("n")["predicted"].mean()
+                axes.plot(mean.index, mean, ls=":", lw=1.0, color=color)
+        _line(axes, rows, "error", color, {"marker": marker, "label": label})
     sizes = np.array(sorted(set(table["n"])), dtype=float)
     means = table.groupby("n")["error"].mean()
-    # The guide hangs below all the lines, where it crosses none.
+    # The guide hangs below the papers' lines, where it crosses none of them.
     height = 0.6 * float((table.groupby("n")["error"].min() * np.sqrt(means.index)).min())
     guide = height / np.sqrt(sizes)
     axes.plot(sizes, guide, "k--", lw=0.8, label=r"$n^{-1/2}$")
+    if own:
+        lowest = table.groupby("n")["own_error"].min()
+        height = 0.6 * float((lowest * lowest.index).min())
+        axes.plot(sizes, height / sizes, "k-.", lw=0.8, label="$n^{-1}$")
+        axes.plot([], [], color="grey", ls=(0, (4, 1.5)), label="open: own norms")
+        axes.plot([], [], color="grey", ls=":", label="their error, predicted")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xlabel("number of samples n")
@@ -56,3 +69,11 @@ def draw(table: pd.DataFrame) -> Figure:
         handles, labels, loc="outside upper center", title=title, title_fontsize=7.5, ncols=2
     )
     return figure
+
+
+def _line(axes: Axes, rows: pd.DataFrame, column: str, color: str, style: dict[str, Any]) -> None:
+    """Draw the mean over trials against n, and the range around it."""
+    groups = rows.groupby("n")[column]
+    mean = groups.mean()
+    axes.plot(mean.index, mean, color=color, **style)
+    axes.fill_between(mean.index, groups.min(), groups.max(), color=color, alpha=0.2, lw=0)

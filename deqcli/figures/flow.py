@@ -25,7 +25,8 @@ def draw(table: pd.DataFrame) -> Figure:
     ----------
     table : DataFrame
         Columns width, trial, step, status, train_loss, envelope, test_loss, test_error, norm,
-        peak, slope, window, bound, data, n, method, init, injection, gamma0, as ``deqcli flow``
+        peak, peak_flow, slope, slope_flow, window, bound, data, n, method, init, injection,
+        gamma0, as ``deqcli flow``
         writes them.
     """
     figure = Figure(figsize=(PAGE, 4.3), layout="constrained")
@@ -81,21 +82,27 @@ def _draw_norm(axes: Axes, rows: pd.DataFrame, color: Any) -> None:
 
 
 def _draw_peaks(axes: Axes, table: pd.DataFrame, colors: dict[Any, Any]) -> None:
-    runs = table[table["peak"] > 0].drop_duplicates(["width", "trial"])
-    means = runs.groupby("width")["peak"].mean()
-    for width, peak in zip(runs["width"], runs["peak"], strict=True):
-        axes.plot([width], [peak], "o", color=colors[width], ms=3.5)
-    fitted = float(table["slope"].iloc[0])
-    if len(means) > 1 and np.isfinite(fitted):
+    path = "descent" if table["method"].iloc[0] == "gd" else "flow"
+    styles = {"_flow": ("o", "-", r"to $\hat u(t)$"), "": ("s", ":", f"to linearised {path}")}
+    for suffix, (marker, line, name) in styles.items():
+        runs = table[table[f"peak{suffix}"] > 0].drop_duplicates(["width", "trial"])
+        means = runs.groupby("width")[f"peak{suffix}"].mean()
+        for width, peak in zip(runs["width"], runs[f"peak{suffix}"], strict=True):
+            axes.plot([width], [peak], marker, color=colors[width], ms=3.5, mfc="none")
+        fitted = float(table[f"slope{suffix}"].iloc[0])
+        if len(means) < 2 or not np.isfinite(fitted):
+            continue
         sizes = means.index.to_numpy(dtype=float)
         centre = np.exp(np.log(sizes).mean())
         height = np.exp(np.log(means.to_numpy()).mean())
         axes.plot(
-            sizes, height * (sizes / centre) ** fitted, color="0.3", lw=0.8,
-            label=f"fit, slope {fitted:.2f}",
+            sizes, height * (sizes / centre) ** fitted, color="0.3", lw=0.8, ls=line,
+            marker=marker, mfc="none", ms=0, label=f"{name}, slope {fitted:.2f}",
         )  # fmt: skip
-        guide = float(means.iloc[0]) * (sizes / sizes[0]) ** -0.25
-        axes.plot(sizes, guide, "k--", lw=0.8, label="promised $m^{-1/4}$")
+        if suffix:
+            guide = float(means.iloc[0]) * (sizes / sizes[0]) ** -0.25
+            axes.plot(sizes, guide, "k--", lw=0.8, label="promised $m^{-1/4}$")
+    if axes.get_legend_handles_labels()[1]:
         axes.legend(loc="best")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
@@ -120,8 +127,7 @@ def _finish(grid: Any, table: pd.DataFrame) -> None:
     grid[0, 0].set_ylabel("training loss")
     grid[0, 1].set_ylabel("test loss, error")
     grid[1, 0].set_ylabel(r"$\|\gamma A(k)\|$")
-    path = "descent" if table["method"].iloc[0] == "gd" else "flow"
-    grid[1, 1].set_ylabel(f"distance to linearised {path}")
+    grid[1, 1].set_ylabel("distance to the linearised path")
     grid[1, 1].set_xlabel("width m")
     window = float(table["window"].iloc[0])
     if np.isfinite(window):
@@ -130,8 +136,19 @@ def _finish(grid: Any, table: pd.DataFrame) -> None:
         )
     if table["norm"].max() > 0.8:
         grid[1, 0].axhline(1.0, color="0.5", lw=0.7, ls="--", zorder=0)
-    _explain(grid[0, 0], ("-", "loss"), ("--", r"$e^{-\lambda_0 t}\,$loss(0)"))
-    _explain(grid[0, 1], ("-", "loss"), (":", "0-1 error"), ("--", "bound"))
+    ends = _envelope_ends(table)
+    _explain(grid[0, 0], ("-", "loss"), ("--", rf"$e^{{-\lambda_0 t}}\,$loss(0){ends}"))
+    _explain(grid[0, 1], ("-", "loss"), (":", "0-1 error"), ("--", "leading term of the bound"))
+
+
+def _envelope_ends(table: pd.DataFrame) -> str:
+    """Say what part of the start the envelope is at the end; little is promised near 1."""
+    good = table[table["status"] == "ok"].groupby(["width", "trial"])["envelope"]
+    ends = (good.last() / good.first()).dropna()
+    if ends.empty:
+        return ""
+    low, high = (f"{value:.2g}" for value in (ends.min(), ends.max()))
+    return f",\nends at {low if low == high else f'{low} to {high}'} of it"
 
 
 def _explain(axes: Axes, *styles: tuple[str, str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -24,10 +24,12 @@ def draw(table: pd.DataFrame) -> Figure:
     Parameters
     ----------
     table : DataFrame
-        Rows of kind activation, scalar and eigenvalue, as ``deqcli match`` writes them.
+        Rows of kind activation, scalar, eigenvalue and average, as ``deqcli match`` writes them.
     """
     spectra = table[table["kind"] == "eigenvalue"]
     curves = table[table["kind"] == "activation"]
+    known = table[table["kind"] == "average"]
+    averages = {} if known.empty else dict(zip(known["name"], known["distance"], strict=True))
     first = table.iloc[0]
     sphere = first["data"] == "sphere"
     figure = Figure(figsize=(PAGE, 2.5), layout="constrained")
@@ -37,7 +39,7 @@ def draw(table: pd.DataFrame) -> Figure:
     elif sphere:
         left, middle, right = figure.subplots(1, 3)
         for axes, source in ((left, "deq"), (middle, "matched")):
-            _draw_bulk(axes, spectra, [source])
+            _draw_bulk(axes, spectra, [source], averages)
             mine = spectra[(spectra["source"] == source) & spectra["isolated"].astype(bool)]
             apart = ", ".join(f"{value:.4g}" for value in mine["value"])
             axes.text(
@@ -57,20 +59,20 @@ def draw(table: pd.DataFrame) -> Figure:
         ratios = (1.15, 1.6, 0.75) if isolated else (1, 1.6)
         panels = figure.subplots(1, len(ratios), width_ratios=ratios)
         _draw_activations(panels[0], curves)
-        _draw_bulk(panels[1], spectra, ["deq", "matched", "plain"])
+        _draw_bulk(panels[1], spectra, ["deq", "matched", "plain"], averages)
         if isolated:
             _draw_isolated(panels[2], spectra)
     figure.suptitle(
         f"{activation_title(first['act'])}, $\\sigma_a^2$ = {first['sigma_a2']:g}, {first['data']}"
         + (f", n = {first['n']}" if first["n"] else "")
-        + ("" if first["feasible"] else ": no exact match, nearest network shown"),
+        + ("" if first["feasible"] else "\nno match"),
         fontsize=8,
     )
     return figure
 
 
 def _label(name: str) -> str:
-    """Turn ``sigma_1: htanh:a=0.84...,c=1.9...`` into a label with three digits."""
+    """Turn ``sigma_1: htanh:a=0.84...,c=1.9...`` into a label; of more than two numbers none."""
     symbol, _, act = name.partition(": ")
     symbol = {"phi": r"$\phi$"}.get(symbol, rf"$\{symbol}$")
     _, _, parameters = act.partition(":")
@@ -81,7 +83,8 @@ def _label(name: str) -> str:
             parts.append(f"{key}={float(value):.3g}")
         except ValueError:
             parts.append(item)
-    return f"{symbol} {activation_title(act)}" + (f"\n  {', '.join(parts)}" if parts else "")
+    shown = f"\n  {', '.join(parts)}" if 0 < len(parts) <= 2 else ""
+    return f"{symbol} {activation_title(act)}{shown}"
 
 
 def _draw_activations(axes: Axes, curves: pd.DataFrame) -> None:
@@ -100,7 +103,12 @@ def _draw_activations(axes: Axes, curves: pd.DataFrame) -> None:
     axes.set_ylim(low, high + 0.35 * (high - low))
 
 
-def _draw_bulk(axes: Axes, spectra: pd.DataFrame, sources: Sequence[str]) -> None:
+def _draw_bulk(
+    axes: Axes,
+    spectra: pd.DataFrame,
+    sources: Sequence[str],
+    averages: Mapping[str, float],
+) -> None:
     bulk = spectra[~spectra["isolated"].astype(bool)]
     shown = bulk[bulk["source"].isin(["deq", "matched"])]
     histograms = []
@@ -109,6 +117,13 @@ def _draw_bulk(axes: Axes, spectra: pd.DataFrame, sources: Sequence[str]) -> Non
         label = _NAMES[source]
         if source != "deq":
             label += f", distance {rows['distance'].iloc[0]:.3g}"
+        if source == "matched" and averages:
+            label += (
+                f"\naveraged over {averages['realizations']:.0f} networks of"
+                f"\nwidth {averages['width']:.0f}: {averages['distance']:.2g}"
+            )
+            if "noise_floor" in averages:
+                label += f", noise {averages['noise_floor']:.2g}"
         style = {"histtype": "step", "color": _COLORS[source], "lw": 1.0}
         style = FILLED if source == "deq" else style
         histograms.append(Bulk(rows["value"].to_numpy(), label, style))

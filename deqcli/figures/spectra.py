@@ -38,18 +38,48 @@ def is_wide(values: NDArray[np.float64]) -> bool:
     return bool(values.min() > 0 and values.max() > 50 * np.median(values))
 
 
-def draw_bulk(axes: Axes, spectra: Sequence[Bulk], reference: NDArray[np.float64]) -> None:
-    """Draw histograms with the same bins, which the values of ``reference`` choose."""
+class Line(NamedTuple):
+    """A law: points, its density and distribution there, its label and how it is drawn."""
+
+    points: NDArray[np.float64]
+    density: NDArray[np.float64]
+    distribution: NDArray[np.float64]
+    label: str
+    style: dict[str, Any]
+
+
+def draw_bulk(
+    axes: Axes, spectra: Sequence[Bulk], reference: NDArray[np.float64], law: Line | None = None
+) -> None:
+    """Draw histograms with the same bins, which the values of ``reference`` choose.
+
+    A law is drawn over them as a line: its density, or where axes are logarithmic how many
+    eigenvalues it has in a bin.
+    """
     wide = is_wide(reference)
     low, high = float(reference.min()), float(reference.max())
+    if low == high:
+        low, high = low - (0.5 * abs(low) or 0.5), high + (0.5 * abs(high) or 0.5)
     # About one bin for twelve eigenvalues shows the shape of the law without the noise.
     number = int(np.clip(spectra[0].values.size / 12, 12, 60))
     spaced = np.geomspace if wide else np.linspace
     bins = spaced(low, high + 1e-9 * abs(high), number + 1).tolist()
+    tallest = []
     for values, label, style in spectra:
         # The values of another matrix may all lie elsewhere: then there is no density.
         inside = bool(np.any((values >= bins[0]) & (values <= bins[-1])))
-        axes.hist(values, bins, density=inside and not wide, label=label, **style)
+        heights, _, _ = axes.hist(values, bins, density=inside and not wide, label=label, **style)
+        tallest.append(float(np.max(heights)))
+    if law is not None and wide:
+        shares = np.interp(bins, law.points, law.distribution, left=0.0, right=1.0)
+        expected = spectra[0].values.size * np.diff(shares)
+        expected[expected < 0.1] = np.nan
+        middles = np.sqrt(np.multiply(bins[1:], bins[:-1]))
+        axes.plot(middles, expected, label=law.label, **law.style)
+    elif law is not None and law.density.any():
+        axes.plot(law.points, law.density, label=law.label, **law.style)
+        # What is drawn filled sets the height: another may have all its values in one bin.
+        axes.set_ylim(0, 1.15 * max(tallest[0], float(np.quantile(law.density, 0.95))))
     axes.set_xlabel("eigenvalue" if wide else "eigenvalue, bulk")
     axes.set_ylabel("eigenvalues in bin" if wide else "density")
     if wide:
@@ -70,8 +100,29 @@ def draw_isolated(
     axes.set_yticks(range(len(rows)), [row.name for row in rows])
     axes.set_ylim(-0.7, len(rows) - 0.3)
     every = np.concatenate([row.values for row in rows])
-    pad = 0.15 * np.ptp(every) or 0.1 * abs(every.max())
+    # Never so close that a per cent looks like a world.
+    pad = max(0.15 * float(np.ptp(every)), 0.04 * abs(float(every.max())))
     axes.set_xlim(every.min() - pad, every.max() + pad)
     axes.set_xlabel(label)
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=3))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=3, min_n_ticks=2))
     axes.tick_params(axis="y", length=0)
+
+
+def name_marks(axes: Axes, values: NDArray[np.float64], names: Sequence[str], row: int) -> None:
+    """Write beside the marks of the top row what each carries; near ones share a text."""
+    low, high = axes.get_xlim()
+    near = 0.12 * (high - low)
+    groups: list[tuple[list[float], list[str]]] = []
+    for value, name in sorted(zip(values.tolist(), names, strict=True)):
+        if groups and value - groups[-1][0][-1] < near:
+            groups[-1][0].append(value)
+            groups[-1][1].append(name)
+        else:
+            groups.append(([value], [name]))
+    for places, texts in groups:
+        axes.text(
+            float(np.mean(places)), row + 0.3, "\n".join(dict.fromkeys(texts)), rotation=90,
+            ha="center", va="bottom", fontsize=6, linespacing=1.2,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
+        )  # fmt: skip
+    axes.set_ylim(top=row + 2.2)

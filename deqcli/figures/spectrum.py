@@ -7,20 +7,33 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from deqcli.figures.spectra import FILLED, Bulk, Isolated, draw_bulk, draw_isolated, is_wide
+from deqcli.figures.spectra import (
+    FILLED,
+    Bulk,
+    Isolated,
+    Line,
+    draw_bulk,
+    draw_isolated,
+    is_wide,
+    name_marks,
+)
 from deqcli.figures.style import COLUMN, DEQ, DEQ_DARK, KERNEL_LABELS, MATCHED, styled
-from deqcli.vocabulary import activation_title
+from deqcli.vocabulary import DRAWN, activation_title
 
 # Drawn in this order; the first two are the DEQ, blue, the last its equivalent, red.
 _LINES = {
     "monte-carlo": FILLED,
     "exact": {"histtype": "step", "color": DEQ_DARK, "lw": 0.8, "ls": (0, (2, 1))},
     "equivalent": {"histtype": "step", "color": MATCHED, "lw": 1.1},
+    "own-norm": {"histtype": "step", "color": MATCHED, "lw": 0.8, "ls": (0, (1, 1))},
 }
+_LAW = {"color": "black", "lw": 0.9}
 _MARKS = {
     "equivalent": ("equiv.", "x", MATCHED),
+    "own-norm": ("own n.", "+", MATCHED),
     "exact": ("exact", "D", DEQ_DARK),
     "monte-carlo": ("draws", "o", DEQ),
+    "law": ("law", "|", "black"),
 }
 _LARGEST = 5
 
@@ -32,15 +45,18 @@ def draw(table: pd.DataFrame) -> Figure:
     Parameters
     ----------
     table : DataFrame
-        Columns source, index, eigenvalue, isolated, distance, kernel, act, sigma_a2, n, p,
-        realizations, width, as ``deqcli spectrum`` writes them.
+        Columns source, index, eigenvalue, isolated, distance, relative, network_relative,
+        noise_floor, own_norm, kernel, act, sigma_a2, n, p, realizations, width, and of the law
+        density, distribution, carries, aligned, as ``deqcli spectrum`` writes them.
     """
-    figure = Figure(figsize=(COLUMN, 2.7), layout="constrained")
-    isolated, bulk = table[table["isolated"]], table[~table["isolated"]]
+    figure = Figure(figsize=(COLUMN, 3.1), layout="constrained")
+    of_law = table["source"] == "law"
+    isolated, bulk = table[table["isolated"]], table[~table["isolated"] & ~of_law]
     label = "isolated"
     if isolated.empty and is_wide(bulk["eigenvalue"].to_numpy()):
         # Real data has no edge to stand apart from; its few largest eigenvalues say the most.
-        isolated, label = table[table["index"] < _LARGEST], f"largest {_LARGEST}"
+        largest = (table["index"] < _LARGEST) & ~of_law
+        isolated, label = table[largest], f"largest {_LARGEST}"
     left = figure.add_subplot() if isolated.empty else None
     if left is None:
         left, right = figure.subplots(1, 2, width_ratios=(2.6, 1))
@@ -49,14 +65,19 @@ def draw(table: pd.DataFrame) -> Figure:
             for source, (name, marker, color) in _MARKS.items()
             if (isolated["source"] == source).any()
         ]
-        draw_isolated(right, rows, rows[0], label)
+        named = isolated[isolated["source"] == "law"]
+        draw_isolated(right, rows, rows[-1] if len(named) else rows[0], label)
+        if len(named):
+            name_marks(right, rows[-1].values, named["carries"].tolist(), len(rows) - 1)
     sources = [source for source in _LINES if (bulk["source"] == source).any()]
     spectra = [
         # The DEQ's own spectrum is filled, wherever it comes from.
         Bulk(_values(bulk, source), _label(bulk, source), FILLED if k == 0 else _LINES[source])
         for k, source in enumerate(sources)
     ]
-    draw_bulk(left, spectra, bulk["eigenvalue"].to_numpy())
+    draw_bulk(
+        left, spectra, bulk["eigenvalue"].to_numpy(), _law(table[of_law & ~table["isolated"]])
+    )
     first = table.iloc[0]
     title = (
         f"{activation_title(first['act'])}, $\\sigma_a^2$ = {first['sigma_a2']:g}, "
@@ -70,6 +91,17 @@ def draw(table: pd.DataFrame) -> Figure:
     return figure
 
 
+def _law(rows: pd.DataFrame) -> Line | None:
+    if rows.empty:
+        return None
+    points, density, distribution = (
+        rows[name].to_numpy() for name in ("eigenvalue", "density", "distribution")
+    )
+    drawn = rows["data"].iloc[0] in DRAWN
+    label = "law, predicted" if drawn else "law of a mixture with the data's moments"
+    return Line(points, density, distribution, label, _LAW)
+
+
 def _values(table: pd.DataFrame, source: str) -> NDArray[np.float64]:
     return table.loc[table["source"] == source, "eigenvalue"].to_numpy()
 
@@ -80,7 +112,18 @@ def _label(table: pd.DataFrame, source: str) -> str:
     bar = rf"\bar{{{letter}}}"
     if source == "equivalent":
         return rf"equivalent ${bar}$"
-    apart = rf"$\|{letter} - {bar}\|$ = {first['distance']:.3g}"
+    if source == "own-norm":
+        return rf"equivalent ${bar}'$ with own norms"
+    # Two parts of the same norm: what the inputs add to a pre-activation kernel is in both.
+    network = {r"\Lambda": "G", "K": r"\Theta"}.get(letter)
+    shares = rf"{100 * first['relative']:.2g} % of ${letter}$"
+    if network and pd.notna(first["network_relative"]):
+        shares += rf", {100 * first['network_relative']:.2g} % of ${network}$"
+    apart = rf"$\|{letter} - {bar}\|$ = {first['distance']:.3g}: {shares}"
     if source == "exact":
-        return f"exact, {apart}"
-    return f"{first['realizations']} draws of width {first['width']}, {apart}"
+        own = first.get("own_norm", np.nan)
+        nearer = "" if pd.isna(own) else rf", $\|{letter} - {bar}'\|$ = {own:.2g}"
+        return f"exact, {apart}{nearer}"
+    noise = first["noise_floor"]
+    text = f"{first['realizations']} draws of width {first['width']}, {apart}"
+    return text if pd.isna(noise) else f"{text}\n(two such averages: {noise:.2g} apart)"

@@ -40,8 +40,10 @@ class Linearised:
     Examples
     --------
     >>> line = linearise(np.diag([1.0, 4.0]), np.array([1.0, 3.0]), np.array([0.0, 1.0]))
-    >>> line.flow(np.log(2)).round(6).tolist(), line.descent(0.25, 1).round(6).tolist()
-    ([0.5, 1.125], [0.75, 1.0])
+    >>> line.flow(np.log(2)).round(6).tolist()
+    [0.5, 1.125]
+    >>> line.decayed(1 - 0.25 * line.eigenvalues).round(6).tolist()
+    [0.75, 1.0]
     >>> round(line.bound, 6), round(line.rademacher, 6), round(line.envelope(1.0), 6)
     (1.0, 1.581139, 0.459849)
     """
@@ -55,13 +57,14 @@ class Linearised:
 
     def flow(self, time: float) -> Array:
         r"""Return :math:`\hat u(t) = y + e^{-H(0)t}(u(0) - y)` (GEN Lemma 4.2)."""
-        return self.targets + self.eigenvectors @ (np.exp(-self.eigenvalues * time) * self.start)
+        return self.decayed(np.exp(-self.eigenvalues * time))
 
-    def descent(self, step: float, count: int) -> Array:
-        r"""Return the same for gradient descent, :math:`y + (I - \eta H(0))^k(u(0) - y)`."""
-        return self.targets + self.eigenvectors @ (
-            (1 - step * self.eigenvalues) ** count * self.start
-        )
+    def decayed(self, factors: Array) -> Array:
+        r"""Return :math:`y + Q\,\mathrm{diag}(f)\,Q^\top(u(0) - y)`.
+
+        Of steps of descent the factors are :math:`\prod_k(1 - \eta_k\lambda)`.
+        """
+        return self.targets + self.eigenvectors @ (factors * self.start)
 
     def envelope(self, time: float) -> float:
         r"""Return :math:`e^{-\lambda_0 t}` loss(0), by which GEN Theorem 3.1 bounds loss(t).
@@ -125,6 +128,8 @@ def promises(rows: pd.DataFrame) -> dict[str, Any]:
     ``rate`` is that of the loss over the second half of the run, :math:`\lambda_0` what Theorem
     3.1 promises; ``envelope_ratio`` the largest loss(t) over its envelope; ``kernel_change`` the
     largest :math:`\|H(t) - H(0)\|`, which the proof needs below :math:`\lambda_0/2`.
+    ``envelope_end`` is what the envelope has fallen to at the end, as a part of the loss at the
+    start: the nearer to 1, the less it says.
 
     Parameters
     ----------
@@ -149,6 +154,7 @@ def promises(rows: pd.DataFrame) -> dict[str, Any]:
         "lambda_max": first["lambda_max"],
         "rate": rate,
         "envelope_ratio": (good["train_loss"] / good["envelope"]).max(),
+        "envelope_end": end["envelope"] / first["envelope"] if first["envelope"] else np.nan,
         "largest_rise": good["train_loss"].diff().max(),
         "lambda_min_ratio": measured["lambda_min"].min() / lambda0 if lambda0 else np.nan,
         "kernel_change": measured["kernel_change"].max(),
@@ -157,6 +163,7 @@ def promises(rows: pd.DataFrame) -> dict[str, Any]:
         "contraction_largest": good["contraction"].max(),
         "distance_largest": good["distance"].max(),
         "peak": first["peak"],
+        "peak_flow": first["peak_flow"],
         "bound": first["bound"],
         "rademacher": first["rademacher"],
         "train_loss": end["train_loss"],

@@ -23,6 +23,11 @@ class DescentSettings(Settings):
     )
     steps: int = setting(500, "Gradient steps; ode goes as far in time.", least=1, most=10_000_000)
     step: float = setting(1.0, "Size of a step in units of 1/lambda_max(H(0)).", above=0, below=2)
+    first_step: float = setting(
+        1 / 64, "Size of the first steps of gd, in the same units: the others grow with the time "
+        "that has passed, so that descent stays near the flow.", above=0, below=2,
+        default_text="1/64",
+    )  # fmt: skip
     stop_loss: float = setting(
         1e-8, "Stop a width once its training loss per sample is this.", least=0
     )

@@ -30,6 +30,9 @@ Array = NDArray[np.float64]
 #: How a run ends that was not lost.
 DONE, REACHED = FINISHED = ("steps done", "loss reached")
 
+#: By how much of the time passed a step may grow. Where a direction of H(0) still moves, at times
+#: up to 1/lambda, steps are then this part of 1/lambda, and descent is near the flow.
+_GROWTH = 1 / 32
 #: How many times test loss and eigenvalues are measured.
 _CHECKPOINTS = 40
 #: Tolerance of the integrator. The velocity jumps where a neuron of a sample wakes up, and a
@@ -79,7 +82,7 @@ class Training:
     status : str
         Of :data:`FINISHED`, or why training stopped early.
     step_size : float
-        The gradient step, in time.
+        The full gradient step, in time.
     """
 
     rows: tuple[Row, ...]
@@ -100,6 +103,30 @@ def checkpoints(steps: int) -> list[int]:
     """
     spread = np.geomspace(1, steps, _CHECKPOINTS).round().astype(int)
     return [0, *np.unique(spread).tolist()]
+
+
+def step_times(settings: DescentSettings, largest: float) -> Array:
+    r"""Return the time at the start and after every step.
+
+    Descent and flow differ most in the direction of :math:`\lambda_{\max}`, which a step of
+    :math:`1/\lambda_{\max}` takes to its end at once. So the first steps of ``gd`` are small and
+    grow with the time that has passed, up to the full one.
+
+    Examples
+    --------
+    >>> step_times(DescentSettings(steps=3, step=1.0, first_step=0.5), 2.0).tolist()
+    [0.0, 0.25, 0.5, 0.75]
+    >>> step_times(DescentSettings(steps=3, method="ode"), 2.0).tolist()
+    [0.0, 0.5, 1.0, 1.5]
+    """
+    full = settings.step / largest
+    if settings.method == "ode":
+        return np.asarray(full * np.arange(settings.steps + 1))
+    first = min(settings.first_step / largest, full)
+    times = [0.0]
+    for _ in range(settings.steps):
+        times.append(times[-1] + min(full, max(first, _GROWTH * times[-1])))
+    return np.array(times)
 
 
 def train(network: Network, samples: Samples, settings: DescentSettings) -> Training:
@@ -128,13 +155,25 @@ def train(network: Network, samples: Samples, settings: DescentSettings) -> Trai
     except LostError as lost:
         return Training((_last_row(lost, 0),), lost.status, np.nan, None)
     size = settings.step / line.largest
-    moves = {"gd": _descend, "ode": _integrate}[settings.method](state, settings, size)
+    times = step_times(settings, line.largest)
+    moves = (
+        _descend(state, settings, times)
+        if settings.method == "gd"
+        else _integrate(state, settings, size)
+    )
     full = set(checkpoints(settings.steps))
+    # What is left of each eigendirection on the linearised descent.
+    left = np.ones_like(line.eigenvalues)
     status = DONE
     try:
         for count in moves:
+            if count:
+                left *= 1 - (times[count] - times[count - 1]) * line.eigenvalues
             enough = state.loss() <= settings.stop_loss
-            rows.append(_measure(state, line, settings, count, size))
+            time = float(times[count])
+            flow = line.flow(time)
+            own = line.decayed(left) if settings.method == "gd" else flow
+            rows.append(_measure(state, line.envelope(time), count, flow, own))
             if enough or count in full:
                 rows[-1] = replace(rows[-1], **_measure_kernel(state, line))
                 # Last, for its solve may fail: what is known of the time stays.
@@ -143,7 +182,7 @@ def train(network: Network, samples: Samples, settings: DescentSettings) -> Trai
                 status = REACHED
                 break
     except LostError as lost:
-        rows.append(_last_row(lost, int(np.ceil(lost.time / size - 1e-9))))
+        rows.append(_last_row(lost, int(np.searchsorted(times, lost.time - 1e-9 * size))))
         status = lost.status
     return Training(tuple(rows), status, size, line)
 
@@ -152,13 +191,13 @@ def _last_row(lost: LostError, step: int) -> Row:
     return Row(step, lost.time, lost.status, norm=lost.norm, contraction=lost.contraction)
 
 
-def _descend(state: State, settings: DescentSettings, size: float) -> Iterator[int]:
+def _descend(state: State, settings: DescentSettings, times: Array) -> Iterator[int]:
     """Take gradient steps; yield their numbers."""
     yield 0
     full = set(checkpoints(settings.steps))
     for count in range(1, settings.steps + 1):
-        state.matrix += size * state.velocity()
-        state.solve(count * size, state.matrix, extrapolate=True, refresh=count in full)
+        state.matrix += (times[count] - times[count - 1]) * state.velocity()
+        state.solve(float(times[count]), state.matrix, extrapolate=True, refresh=count in full)
         yield count
 
 
@@ -203,18 +242,15 @@ def _integrate(state: State, settings: DescentSettings, size: float) -> Iterator
         gc.collect()
 
 
-def _measure(
-    state: State, line: Linearised, settings: DescentSettings, count: int, size: float
-) -> Row:
-    u, y, time = state.u, state.samples.y, count * size
-    flow = line.flow(time)
-    own = line.descent(size, count) if settings.method == "gd" else flow
+def _measure(state: State, envelope: float, count: int, flow: Array, own: Array) -> Row:
+    """Return what a time says, beside the linearised paths at it."""
+    u, y = state.u, state.samples.y
     return Row(
         step=count,
-        time=time,
+        time=state.time,
         train_loss=state.loss(),
         train_error=float(np.mean(u * y <= 0)),
-        envelope=line.envelope(time),
+        envelope=envelope,
         norm=state.norm,
         contraction=state.contraction,
         distance=float(np.linalg.norm(u - flow)),

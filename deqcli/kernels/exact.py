@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from deqcli.activations import Activation, activation, activations
+from deqcli.activations import ActivationLike, activation, activations
 from deqcli.checks import POSITIVE, number
 from deqcli.gaussian import check_existence
-from deqcli.kernels.matrix import Combination, KernelMatrix, check_samples
+from deqcli.kernels.matrix import KernelMatrix, check_samples
 from deqcli.kernels.pairs import ExplicitPairs, ImplicitPairs, PairKernel
+from deqcli.kernels.tiles import Combination
 from deqcli.vocabulary import Kernel
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Array = NDArray[np.float64]
 
@@ -52,6 +57,7 @@ class ExactKernels:
         others = None if Y is None else check_samples(Y, "Y")
         self._matrix = KernelMatrix(pairs, samples, others)
         self._combinations = combinations
+        self._names = _row_names(X), _row_names(X if Y is None else Y)
         self._computed: dict[Kernel, Array] = {}
 
     def __repr__(self) -> str:
@@ -94,6 +100,20 @@ class ExactKernels:
             self._computed.update(zip(missing, matrices, strict=True))
         return [self._computed[kernel] for kernel in members]
 
+    def diagonal(self, kernel: Kernel | str = Kernel.CK) -> Array:
+        """Return the kernel of each row of ``X`` with itself, of shape (n,), and nothing else."""
+        c = self._combinations[self._member(kernel)]
+        values = self._matrix.diagonals.of(c.kernel)
+        return np.asarray(c.scale * values + c.gram * self._matrix.x_norm**2)
+
+    def frame(self, kernel: Kernel | str = Kernel.CK) -> pd.DataFrame:
+        """Return a matrix as a DataFrame; samples that came in one keep their names."""
+        import pandas as pd
+
+        rows, columns = self._names
+        (matrix,) = self.compute(kernel)
+        return pd.DataFrame(matrix, index=rows, columns=columns, copy=False)
+
     def blocks(self, kernel: Kernel | str, rows: int = 512) -> Iterator[tuple[slice, Array]]:
         """Yield ``(rows, block)`` of one matrix, without ever holding more than a block."""
         rows = number(rows, "rows", int, POSITIVE)
@@ -107,9 +127,15 @@ class ExactKernels:
         return read(kernel, "kernel")
 
 
+def _row_names(samples: object) -> Any:
+    """Return the index of a DataFrame; a list has a method of that name."""
+    names = getattr(samples, "index", None)
+    return None if callable(names) else names
+
+
 def implicit_kernels(
     X: ArrayLike,
-    act: Activation | str,
+    act: ActivationLike,
     sigma_a2: float,
     sigma_b2: float | None = None,
     Y: ArrayLike | None = None,
@@ -123,7 +149,7 @@ def implicit_kernels(
     ----------
     X : array of shape (n, p)
         Samples in rows (the papers' X is the transpose).
-    act : Activation or str
+    act : Activation, str or callable
         Used as it is, shift included; centre it first with :meth:`Activation.centred`.
     sigma_a2, sigma_b2 : float
         Variances of the hidden and input weights; ``sigma_b2`` is ``1 - sigma_a2`` by default.
@@ -152,7 +178,7 @@ def implicit_kernels(
 
 
 def explicit_kernels(
-    X: ArrayLike, acts: Sequence[Activation | str], Y: ArrayLike | None = None
+    X: ArrayLike, acts: Sequence[ActivationLike], Y: ArrayLike | None = None
 ) -> ExactKernels:
     r"""Return the exact kernels of :math:`x^{(l)} = \sigma_l(W_l x^{(l-1)})/\sqrt{m_l}`.
 
@@ -165,7 +191,7 @@ def explicit_kernels(
     ----------
     X : array of shape (n, p)
         Samples in rows.
-    acts : sequence of Activation or str
+    acts : sequence of Activation, str or callable
         One a layer, any number of layers from one; shifts count.
     Y : array of shape (q, p), optional
         A second set: the matrices are then (n, q).

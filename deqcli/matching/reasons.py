@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,3 +126,39 @@ def failure(target: Target, family: str, layers: int, residuals: Array) -> str:
     if family == "cubic":
         return f"two cubic layers do not reach it: {closest}"
     return f"two {title} layers have three free numbers for four scalars: {closest}"
+
+
+def describe(record: Mapping[str, Any]) -> Iterator[str]:
+    """Say in lines what a twin is made of, from its record.
+
+    Examples
+    --------
+    >>> from deqcli.matching import match
+    >>> list(describe(match("identity", 0.2).as_record()))[0]
+    '  layer 1: maxlin:a=1.0,b=1.0, shift 0.0'
+    """
+    for place, layer in enumerate(record["activations"], start=1):
+        yield f"  layer {place}: {layer['name']}, shift {layer['shift']!r}"
+    for name, achieved in record["achieved"].items():
+        yield (
+            f"  {name}: DEQ {record['target'][name]:.10g}, twin {achieved:.10g} "
+            f"(relative residual {record['residuals'][name]:.1e})"
+        )
+    for what in ("diagonal", "linear"):
+        if slope := record.get(f"{what}_slope"):
+            yield (
+                f"  {what} slope: DEQ {slope['target']:.6g}, twin {slope['achieved']:.6g} "
+                f"(mismatch {slope['mismatch']:.1e})"
+            )
+    design = record.get("design")
+    if design:
+        yield (
+            f"  fitted to {design['rows']} samples ({design['pairs']} pairs), judged on "
+            f"{design['held_out']} others"
+        )
+    if ends := record.get("norms_range"):
+        kind = "data" if design else "Gaussian data"
+        yield (
+            f"  within what is asked for on {kind} of root mean squared norm {ends[0]:.3g} to "
+            f"{ends[1]:.3g}"
+        )

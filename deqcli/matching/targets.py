@@ -31,7 +31,7 @@ from scipy.special import erf, erfc, gammainc
 
 from deqcli.activations import Activation, activation
 from deqcli.errors import InputError
-from deqcli.gaussian import Moments, moments
+from deqcli.gaussian import Moments, grid, moments
 from deqcli.scalars import ExplicitScalars, ImplicitScalars, explicit_scalars, implicit_scalars
 from deqcli.vocabulary import Kernel
 
@@ -64,6 +64,9 @@ class Target:
         Of the kernel's diagonal in :math:`\|x_i\|^2`.
     tau0 : float
         Of the data.
+    bend : float
+        Relative slope in :math:`\|x_i\|^2` of the factor that :math:`x_i^\top x_j` has when every
+        sample counts with its own norm; 0 where there is no such factor.
     """
 
     kernel: Kernel
@@ -73,6 +76,7 @@ class Target:
     d: float
     slope: float
     tau0: float
+    bend: float = 0.0
 
     @property
     def twin(self) -> Kernel:
@@ -145,6 +149,53 @@ def deq_slope(scalars: ImplicitScalars, act: Activation, kernel: Kernel) -> floa
     return scalars.alpha4 * (scalars.s + scalars.r / q + bend)
 
 
+def _third(act: Activation, tau: float) -> float:
+    r"""Return :math:`m_1' = dm_1/d\tau^2 = \frac12E\phi^{(3)}(\tau\xi)`, by parts."""
+    nodes, weights = grid(tau, act.kinks)
+    return float(weights @ ((nodes**3 - 3 * nodes) * np.asarray(act(tau * nodes)))) / (2 * tau**3)
+
+
+def deq_bend(scalars: ImplicitScalars, act: Activation, kernel: Kernel) -> float:
+    r"""Return how the linear coefficient of a DEQ's kernel moves with one sample's norm.
+
+    With :math:`D = 1 - \sigma_a^2m_1^2` and :math:`m_1' = dm_1/d\tau_*^2` the factor of
+    :math:`x_i^\top x_j` is :math:`\sqrt{f_if_j}`, and :math:`d\log f/d\|x\|^2` is
+
+    .. math:: G: \frac{2\alpha_4m_1'}{m_1D},\quad \Lambda: \frac{2\alpha_4\sigma_a^2m_1m_1'}D,\quad
+       K: \frac{4\alpha_4\sigma_a^2m_1m_1'}D,\quad
+       \Theta: \frac{4\alpha_4\sigma_a^2m_1m_1'}{D(1 - D^2)}
+
+    (theory.md §6).
+    """
+    m1 = scalars.m1
+    if abs(m1) < TOLERANCE:
+        return 0.0
+    D = 1 - scalars.sigma_a2 * m1**2
+    move = scalars.alpha4 * _third(act, scalars.tau) * m1 / D
+    if kernel is Kernel.CK:
+        return 2 * move / m1**2
+    if kernel is Kernel.NTK:
+        # 1 - D^2 without its cancellation at sigma_a^2 = 0.
+        return 4 * move / (m1**2 * (1 + D))
+    return (2 if kernel is Kernel.PREACTIVATION_CK else 4) * scalars.sigma_a2 * move
+
+
+def network_bend(acts: Sequence[Activation], tau0: float) -> float:
+    r"""Return the same of an explicit network, :math:`\sum_l2\tilde\alpha_{l-1,4}m_1'/m_1`.
+
+    It is the same for CK and NTK: a network of L layers has
+    :math:`\tilde\beta_1 = (L + 1)\tilde\alpha_1`.
+    """
+    q, alpha4, total = tau0**2, 1.0, 0.0
+    for act in acts:
+        m = moments(act, math.sqrt(q))
+        if abs(m.m1) < TOLERANCE:
+            return 0.0
+        total += 2 * alpha4 * _third(act, math.sqrt(q)) / m.m1
+        q, alpha4 = m.gamma2, alpha4 * m.s
+    return total
+
+
 def deq_target(
     act: Activation | str,
     sigma_a2: float,
@@ -170,7 +221,8 @@ def deq_target(
             f"activation {act.name!r} is constant, so that its kernel {kernel} is zero; "
             "there is nothing to match."
         )
-    return Target(kernel, c.c1, c.c2, c.c3, c.d, slope, scalars.tau0), scalars
+    bend = deq_bend(scalars, act.shifted(scalars.shift), kernel)
+    return Target(kernel, c.c1, c.c2, c.c3, c.d, slope, scalars.tau0, bend), scalars
 
 
 def network_target(
@@ -189,13 +241,17 @@ def network_target(
     kernel = Kernel.of(kernel, "kernel")
     s = explicit_scalars(acts, tau0)
     c = s.coefficients(kernel.explicit)
-    return Target(kernel, c.c1, c.c2, c.c3, c.d, s.slope(kernel.explicit), s.tau0), s.acts
+    slope, bend = s.slope(kernel.explicit), network_bend(s.acts, s.tau0)
+    return Target(kernel, c.c1, c.c2, c.c3, c.d, slope, s.tau0, bend), s.acts
 
 
 #: How many numbers a layer has: the papers' families in their order, and the cubic one, ours.
 SIZES = {"htanh": 2, "lrelu": 2, "quadratic": 2, "cubic": 3}
 #: How the papers write them.
-TITLES = {"htanh": "H-Tanh", "lrelu": "L-ReLU", "quadratic": "quadratic", "cubic": "cubic"}
+TITLES = {
+    "htanh": "H-Tanh", "lrelu": "L-ReLU", "quadratic": "quadratic", "cubic": "cubic",
+    "spline": "linear-spline", "quintic": "quintic",
+}  # fmt: skip
 
 _C = 1 - 2 / math.pi
 

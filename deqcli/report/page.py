@@ -139,12 +139,12 @@ def collect(results: Path) -> Contents:
 def _number(row: Mapping[str, Any], name: str) -> Number:
     quantity, paper, note = (summary.text(row[key]) for key in ("quantity", "paper", "note"))
     try:
-        numbers = {key: float(row[key]) for key in ("ours", "spread")}
+        numbers = {key: float(row[key]) for key in ("ours", "interval")}
         ours = summary.ours(pd.Series(numbers, dtype=object))
     except (ArithmeticError, ValueError) as error:
         raise InputError(
-            f"summary.csv cannot be used: {name} has ours = {row['ours']!r} and spread = "
-            f"{row['spread']!r}, not two numbers; delete it and run deqcli reproduce again."
+            f"summary.csv cannot be used: {name} has ours = {row['ours']!r} and interval = "
+            f"{row['interval']!r}, not two numbers; delete it and run deqcli reproduce again."
         ) from error
     verdict = summary.text(row["verdict"]).strip() or texts.NOT_RECORDED
     word = verdict.partition(" ")[0]

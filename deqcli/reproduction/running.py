@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import logging
-import statistics
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from deqcli.errors import DeqcliError
-from deqcli.quantities import Quantity
+from deqcli.quantities import Quantity, draw_interval
 from deqcli.reproduction.presets import Preset
 from deqcli.runs.execute import Result, run
 from deqcli.shared_settings import SourceSettings
 
 logger = logging.getLogger("deqcli")
 
-# A run that is one draw of the data has its spread from two more.
-_OTHER_SEEDS = (1, 2)
+# A run that is one draw of the data has its interval from four more.
+_OTHER_SEEDS = (1, 2, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -107,8 +106,8 @@ def is_one_draw(preset: Preset) -> bool:
     return preset.study.reseeded(preset.settings, 0) is not None
 
 
-def spreads(outcome: Outcome, wanted: Collection[Quantity], jobs: int | None) -> dict[str, float]:
-    """Return the standard deviation over three seeds of the quantities wanted, by their names.
+def intervals(outcome: Outcome, wanted: Collection[Quantity], jobs: int | None) -> dict[str, float]:
+    """Return within what a second draw lies of the first, by the names of the quantities wanted.
 
     Raises
     ------
@@ -118,17 +117,17 @@ def spreads(outcome: Outcome, wanted: Collection[Quantity], jobs: int | None) ->
     preset, result = outcome.preset, outcome.result
     if result is None or not is_one_draw(preset) or not wanted:
         return {}
-    logger.info("%s: two more seeds for the spread", preset.name)
+    logger.info("%s: %d more seeds for the interval", preset.name, len(_OTHER_SEEDS))
     runs = [result]
     for seed in _OTHER_SEEDS:
         settings = preset.study.reseeded(preset.settings, seed)
         runs.append(run(preset.study.name, settings, jobs=jobs))
-    deviations = {}
+    halves = {}
     for quantity in wanted:
         measure = quantity.over_seeds or quantity.measure
         # One number that cannot be read must not cost the others.
         try:
-            deviations[quantity.name] = statistics.stdev(measure(each).value for each in runs)
+            halves[quantity.name] = draw_interval([measure(each).value for each in runs])
         except Exception:
-            logger.debug("%s, %s: no spread", preset.name, quantity.name, exc_info=True)
-    return deviations
+            logger.debug("%s, %s: no interval", preset.name, quantity.name, exc_info=True)
+    return halves

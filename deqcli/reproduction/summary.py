@@ -10,23 +10,33 @@ from pathlib import Path
 import pandas as pd
 
 from deqcli.errors import DeqcliError, InputError
-from deqcli.quantities import FAILED, RULE, Finished, Measured, Printed, Quantity, verdict
+from deqcli.quantities import (
+    FAILED,
+    RULE,
+    UNDECIDED,
+    Finished,
+    Measured,
+    Printed,
+    Quantity,
+    undecided_note,
+    verdict,
+)
 from deqcli.reproduction import reading
 from deqcli.reproduction.presets import Preset, names
-from deqcli.reproduction.running import Outcome, is_one_draw, spreads
+from deqcli.reproduction.running import Outcome, intervals, is_one_draw
 from deqcli.runs import files
 
 COLUMNS = (
-    "preset", "figure", "quantity", "paper", "ours", "spread", "verdict", "note", "cut",
+    "preset", "figure", "quantity", "paper", "ours", "interval", "verdict", "note", "cut",
     "command", "hash",
 )  # fmt: skip
 NAME = "summary"
 
 
 def rows(outcome: Outcome, old: pd.DataFrame, jobs: int | None = None) -> pd.DataFrame:
-    """Return the rows of one preset; spreads that an old summary has are not measured again.
+    """Return the rows of one preset; intervals that an old summary has are not measured again.
 
-    A number that cannot be measured, or a spread, costs only itself and is said in the note.
+    A number that cannot be measured, or an interval, costs only itself and is said in the note.
     """
     preset, result = outcome.preset, outcome.result
     base = {"preset": preset.name, "figure": preset.heading, "command": outcome.command}
@@ -37,14 +47,14 @@ def rows(outcome: Outcome, old: pd.DataFrame, jobs: int | None = None) -> pd.Dat
     base["hash"] = result.record["hash"]
     one_draw = is_one_draw(preset)
     same = old[(old["preset"] == preset.name) & (old["hash"] == base["hash"])]
-    seeds = dict(zip(same["quantity"], same["spread"], strict=True)) if one_draw else {}
+    seeds = dict(zip(same["quantity"], same["interval"], strict=True)) if one_draw else {}
     seeds = {name: float(value) for name, value in seeds.items() if pd.notna(value)}
-    wanted = [quantity for quantity in quantities if quantity.name not in seeds]
-    lost = "No spread: another seed could not be measured." if one_draw else ""
+    wanted = [each for each in quantities if each.seeded and each.name not in seeds]
+    lost = "No interval: another seed could not be measured." if one_draw else ""
     try:
-        seeds |= spreads(outcome, wanted, jobs)
+        seeds |= intervals(outcome, wanted, jobs)
     except DeqcliError as error:
-        lost = f"No spread: {str(error).rstrip('.')}."
+        lost = f"No interval: {str(error).rstrip('.')}."
     lines: list[dict[str, object]] = []
     for quantity in quantities:
         row = {
@@ -61,15 +71,17 @@ def rows(outcome: Outcome, old: pd.DataFrame, jobs: int | None = None) -> pd.Dat
             note = _joined(why, quantity.note, outcome.reason)
             lines.append({**row, "verdict": FAILED, "note": note})
             continue
-        measured = Measured(measured.value, seeds.get(quantity.name, measured.spread))
-        no_spread = "" if quantity.name in seeds else lost
+        measured = replace(measured, spread=seeds.get(quantity.name, measured.spread))
+        decision = verdict(quantity, measured, preset.cut)
+        needed = undecided_note(quantity.paper, measured) if decision == UNDECIDED else ""
+        no_interval = lost if quantity.seeded and quantity.name not in seeds else ""
         lines.append(
             {
                 **row,
                 "ours": measured.value,
-                "spread": measured.spread,
-                "verdict": verdict(quantity, measured, preset.cut),
-                "note": _joined(quantity.note, remark, no_spread, outcome.reason),
+                "interval": measured.spread,
+                "verdict": decision,
+                "note": _joined(needed, quantity.note, remark, no_interval, outcome.reason),
             }
         )
     return _frame(lines)
@@ -153,25 +165,25 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def ours(row: pd.Series) -> str:
-    """Return our number with its spread, both to the digit that the spread leaves certain.
+    """Return our number with half of its interval, both to the digit that this leaves certain.
 
     Examples
     --------
-    >>> [ours(pd.Series({"ours": value, "spread": spread})) for value, spread in
+    >>> [ours(pd.Series({"ours": value, "interval": half})) for value, half in
     ...  [(0.00833, 0.161), (-0.596, 0.0082), (7.521e-6, 5e-8), (94.3, 0.0)]]
     ['0.01 ± 0.16', '−0.596 ± 0.008', '7.52e−06 ± 5e−08', '94.3 ± 0']
     """
-    value, spread = row["ours"], row["spread"]
+    value, half = row["ours"], row["interval"]
     if pd.isna(value):
         return "–"
-    if pd.isna(spread):
+    if pd.isna(half):
         return number(value)
-    if spread == 0 or max(abs(value), spread) < 1e-3:
-        return f"{number(value)} ± {number(spread, 1)}"
-    power = math.floor(math.log10(spread))
-    # A leading 1 alone would be a coarse spread.
-    places = max(0, -power + (spread / 10**power < 2))
-    return f"{value:.{places}f} ± {spread:.{places}f}".replace("-", "−")
+    if half == 0 or max(abs(value), half) < 1e-3:
+        return f"{number(value)} ± {number(half, 1)}"
+    power = math.floor(math.log10(half))
+    # A leading 1 alone would be a coarse one.
+    places = max(0, -power + (half / 10**power < 2))
+    return f"{value:.{places}f} ± {half:.{places}f}".replace("-", "−")
 
 
 def text(value: object) -> str:

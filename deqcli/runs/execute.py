@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import scipy.linalg  # noqa: F401
 
 from deqcli.checks import POSITIVE, number, shown
+from deqcli.display import Displayed
 from deqcli.errors import InputError, RunConflictError, RunError
 from deqcli.runs import files, memory, provenance
 from deqcli.runs.parallel import Failure, pinned, run_points
@@ -35,8 +36,8 @@ FORMATS = ("png", "pdf", "svg")
 Status = Literal["done", "already done", "incomplete", "dry run"]
 
 
-@dataclass(frozen=True)
-class Result:
+@dataclass(frozen=True, repr=False)
+class Result(Displayed):
     """What became of a run.
 
     Attributes
@@ -68,6 +69,21 @@ class Result:
     failures: tuple[Failure, ...] = ()
     record: Mapping[str, Any] = field(default_factory=dict, repr=False)
     _table: pd.DataFrame | None = field(default=None, repr=False)
+
+    def _facts(self) -> dict[str, object]:
+        facts: dict[str, object] = {
+            "study": self.study,
+            "name": self.stem,
+            "status": self.status,
+            "points": self.points,
+        }
+        if self._table is not None:
+            facts["table"] = f"{len(self._table)} rows: {', '.join(self._table.columns)}"
+        sentences = get(self.study).sentences(self.findings) if self.record else ()
+        return facts | {
+            f"finding {number}" if number else "finding": text
+            for number, text in enumerate(sentences)
+        }
 
     @property
     def table(self) -> pd.DataFrame:
@@ -195,7 +211,7 @@ def run(
         return replace(result, paths=())
 
 
-def _fitting_jobs(study: Study[Any, Any], settings: Settings, scheduler: str | None = None) -> int:
+def fitting_jobs(study: Study[Any, Any], settings: Settings, scheduler: str | None = None) -> int:
     """Return as many processes as cores, points and free memory allow, at least one."""
     points, needed = len(study.points(settings)), study.memory(settings)
     most = max(min(os.cpu_count() or 1, points), 1)
@@ -237,7 +253,7 @@ class _Run:
         points = self.study.points(self.settings)
         jobs = self.jobs
         if jobs is None:
-            jobs = _fitting_jobs(self.study, self.settings, self.scheduler)
+            jobs = fitting_jobs(self.study, self.settings, self.scheduler)
         processes = 1 if self.scheduler else max(min(jobs, len(points)), 1)
         needed = _total(self.study.memory(self.settings), processes)
         result = partial(

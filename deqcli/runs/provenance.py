@@ -163,15 +163,25 @@ def _cpu_model() -> str | None:
 
 
 def _commit() -> dict[str, Any] | None:
-    """Return the commit of the checkout this package runs from, None for an installed copy."""
+    """Return the commit of the checkout this package runs from, or that it was built from."""
     # Only a .git right above the package is ours: an environment inside somebody's own
     # repository must not pass that repository's commit off as deqcli's.
     if not (_ROOT / ".git").exists():
-        return None
+        return _recorded(_ROOT / "deqcli" / "_commit.txt")
     revision, changes = _git("rev-parse", "HEAD"), _git("status", "--porcelain", "-uno")
     if revision is None or changes is None:
         return None
     return {"revision": revision, "dirty": bool(changes)}
+
+
+def _recorded(path: Path) -> dict[str, Any] | None:
+    """Return the commit that a build of the package recorded (hatch_build.py)."""
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except OSError:
+        return None
+    revision, dash, _ = text.partition("-")
+    return {"revision": revision, "dirty": bool(dash)} if revision else None
 
 
 def _git(*arguments: str) -> str | None:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from deqcli.errors import InputError
-from deqcli.quantities import Claim, Finished, Measured, Quantity, mean
 from deqcli.settings import setting, with_default
-from deqcli.shared_settings import DeqSettings, SampleSettings, SourceSettings, kernel_setting
+from deqcli.shared_settings import DeqSettings, SampleSettings, SourceSettings
 from deqcli.study import Assembled, Study, Tolerance
 from deqcli.training.settings import TrainingSettings
 from deqcli.vocabulary import Kernel, Net, Solver
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
 
     from deqcli.data.dataset import Dataset
+    from deqcli.quantities import Quantity
     from deqcli.study import Arrays, Load
     from deqcli.training.base import Network
+    from deqcli.training.scale import Scale
     from deqcli.training.trio import Trio
 
 COLUMNS = (
@@ -32,9 +31,11 @@ COLUMNS = (
 )  # fmt: skip
 #: Measured times: the only columns that differ when the same run is made again.
 TIMES = ("forward_seconds", "backward_seconds")
-#: The kernels whose regressions are the limits of infinite width.
-LIMITS = (Kernel.CK, Kernel.NTK)
 _TRAINING, _TEST, _DRAWN = 5000, 4000, 800
+#: Training samples from which on twins can be fitted to them.
+_FITTED_SAMPLES = 20
+#: Training samples up to which limits are trained unless told otherwise; their kernel is n × n.
+_LIMIT_SAMPLES = 10_000
 
 # Training magnifies rounding. Measured with OpenBLAS for three kinds of processor (SSE, AVX2,
 # AVX-512) at the size of ``--quick``: losses differ by at most 0.06 %, accuracies by 0.001, mean
@@ -48,6 +49,20 @@ def _default_test_size(settings: AccuracySettings) -> int:
     law = settings.law()
     law.check()
     return max(2, law.shape(None)[0] // 5)
+
+
+def _default_twin(settings: AccuracySettings) -> str:
+    return "data" if _samples(settings) >= _FITTED_SAMPLES else "scalars"
+
+
+def _default_limit(settings: AccuracySettings) -> str:
+    return "linearised" if _samples(settings) <= _LIMIT_SAMPLES else "none"
+
+
+def _samples(settings: AccuracySettings) -> int:
+    law = settings.law(settings.p)
+    law.check()
+    return law.shape(settings.n)[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,23 +89,46 @@ class AccuracySettings(TrainingSettings, SourceSettings, DeqSettings):
     )  # fmt: skip
     nets: tuple[Net, ...] = setting(
         tuple(Net),
-        "Networks: the DEQ; the explicit one that 'deqcli match' finds for it; one of that depth "
-        "with the DEQ's own activation.",
+        "Networks: the DEQ; the explicit one that 'deqcli match' finds for it; a plain one with "
+        "the DEQ's own activation.",
     )
-    match: Kernel = kernel_setting(Kernel.CK, "Kernel that the matched network shares with the DEQ")
+    plain_layers: int | None = setting(
+        None, "Hidden layers of the plain network.", least=1, most=10,
+        default_text="as many as the matched one has",
+    )  # fmt: skip
+    match: str = setting(
+        "auto",
+        "Kernel that the matched network shares with the DEQ; auto: the one by which wide networks "
+        "learn, ck for the readout and ntk for all weights. The names are those of 'deqcli match'.",
+        choices=("auto", *(kernel.value for kernel in Kernel)),
+    )
+    twin: str = setting(
+        None,
+        "How the matched network is found; data: fitted to the DEQ's kernel on the training "
+        "samples; scalars: by the theory's four scalars, as for samples of high dimension.",
+        choices=("data", "scalars"), derive=_default_twin,
+        default_text=f"data; below {_FITTED_SAMPLES} training samples, scalars",
+    )  # fmt: skip
+    scale: str = setting(
+        "equal",
+        "equal: multiply each explicit network's outputs and learning rate so that its outputs at "
+        "the start have the DEQ's mean variance and the kernel by which it learns the DEQ's mean "
+        "diagonal; own: as they are.",
+        choices=("equal", "own"),
+    )
     trials: int = setting(
-        3, "Trainings of each network, with other weights and batches.", least=1, most=10_000
+        6, "Trainings of each network, with other weights and batches.", least=1, most=10_000
     )
     solver: Solver = setting(Solver.GAUSS_SEIDEL, "Fixed-point iteration of the DEQ.")
     tolerance: float = setting(1e-3, "Relative residual of the fixed point.", least=1e-6, below=1)
-    limit: bool = setting(
-        False,
-        "Add each network's limit of infinite width: ridge regression with its exact CK and NTK. "
-        "Takes 16 train-size (train-size + test-size) bytes.",
-    )
-    ridge: float = setting(
-        1e-3, "Ridge of the limits, in units of the kernel's mean diagonal.", least=0
-    )
+    limit: str = setting(
+        None,
+        "linearised: train each network's limit of infinite width too, by its exact kernel on the "
+        "same batches: the differences that theory predicts. Takes 4 train-size (train-size + "
+        "test-size) bytes.",
+        choices=("linearised", "none"), derive=_default_limit,
+        default_text=f"linearised up to {_LIMIT_SAMPLES} training samples, none beyond",
+    )  # fmt: skip
 
     def check(self) -> None:
         super().check()
@@ -100,30 +138,37 @@ class AccuracySettings(TrainingSettings, SourceSettings, DeqSettings):
             )
             raise InputError(f"{culprit}; without two classes there is nothing to learn.")
 
-    def unused(self) -> Collection[str]:
-        return {*super().unused(), *(() if self.limit else ("ridge",))}
-
     @property
     def n(self) -> int | None:
         """Training samples to ask for; None for all that the test samples leave."""
         return self.train_size or (_DRAWN if self.drawn else None)
 
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that the twin shares with the DEQ."""
+        from deqcli.training.scale import deciding_kernel
+
+        return deciding_kernel(self.train) if self.match == "auto" else Kernel(self.match)
+
 
 @dataclass(frozen=True)
 class Prepared:
-    """Training and test samples, and the networks chosen for them."""
+    """Training and test samples, the networks chosen for them, and what scales them."""
 
     settings: AccuracySettings
     data: Dataset
     test: Dataset
     nets: Trio
+    scales: Mapping[Net, Scale]
 
 
 class Accuracy(Study[AccuracySettings, Prepared]):
     """Train a DEQ, its matched explicit network and a plain one, side by side.
 
-    Draws test accuracy against width (blue the DEQ, red its match, green the plain network), the
-    gaps DEQ - matched and DEQ - plain with standard errors over trials, and seconds per epoch.
+    Draws the training loss over the DEQ's along the epochs and its mean against width, test
+    accuracy and its difference from the DEQ's (blue the DEQ, red its match, green the plain
+    network; 95 % intervals by Student's t over trials), the share of epochs in which the DEQ's norm
+    was clipped, and seconds per epoch. What theory predicts for infinite width stands beside it.
     The CSV has a row for every epoch; all of it but the measured seconds is the same whenever
     the run is made again.
 
@@ -131,25 +176,26 @@ class Accuracy(Study[AccuracySettings, Prepared]):
     """
 
     # What the papers leave open is settled so. All weights are trained, in the parametrisation of
-    # theory.md §1, with the same settings for all networks (deqcli.training.base). All
-    # points have the same samples; in one trial all networks see them in the same order and, at
-    # one width, share the draws of their input and readout weights, which takes that noise out of
-    # the gaps. tau0^2 is the mean squared norm of the training samples, the variance that the
-    # first layer sees; the mean within-class variance, the same for mixtures in high dimension, is
-    # 0.6 to 0.8 of it on images and gives twins two to three times as far off. The accuracy is
-    # that after the last epoch: none is chosen by looking at the test samples. The learning rate 4
-    # is the largest power of two at which every network trains at every width on MNIST (at 8 the
-    # twin overflows at width 32).
+    # theory.md §1, with the same settings for all networks (deqcli.training.base) but for their
+    # scale (deqcli.training.scale). All points have the same samples; in one trial all networks see
+    # them in the same order and, at one width, share the draws of their input and readout weights,
+    # which takes that noise out of the differences. tau0^2 is the mean squared norm of the training
+    # samples, the variance that the first layer sees; the mean within-class variance, the same for
+    # mixtures in high dimension, is 0.6 to 0.8 of it on images and gives twins two to three times
+    # as far off. The accuracy is that after the last epoch: none is chosen by looking at the test
+    # samples. At the learning rate 1, over 20 epochs, the DEQ's norm is clipped at widths 32 and 64
+    # only; at 4 it is at every width up to 128, and then what is compared is no longer the DEQ.
 
     name = "accuracy"
+    version = 2
     settings = AccuracySettings
     examples = (
         "",
-        "--data fashion-mnist --limit",
+        "--data fashion-mnist --train readout",
         "--data gmm --classes 3 --act tanh --widths 32,128,512",
         "--data my-samples.npz --nets deq,matched",
     )
-    quick = {"widths": 256, "train_size": 2000, "test_size": 1000, "epochs": 10, "trials": 2}
+    quick = {"widths": 256, "train_size": 2000, "test_size": 1000, "epochs": 10, "trials": 3}
     # Only what would take hours on two cores.
     standard = {"widths": 1024}
     tolerances = {
@@ -163,9 +209,8 @@ class Accuracy(Study[AccuracySettings, Prepared]):
     ignored = frozenset({*TIMES, "residual"})
 
     def prepare(self, settings: AccuracySettings) -> Prepared:
-        import numpy as np
-
         from deqcli.training.loop import check_batch
+        from deqcli.training.scale import Scale, equal_scale
         from deqcli.training.trio import trio
 
         # Samples depend on the seed and on no trial.
@@ -177,22 +222,32 @@ class Accuracy(Study[AccuracySettings, Prepared]):
             # What is the number of samples elsewhere has another name here.
             raise type(error)(str(error).replace("`n`", "`train_size`")) from error
         check_batch(settings.batch, data.n_samples)
-        tau0 = float(np.sqrt(np.mean(np.sum(data.X**2, axis=1))))
-        nets = trio(settings.act, settings.sigma_a2, settings.sigma_b2, tau0, settings.match)
+        if settings.twin == "data" and data.n_samples < _FITTED_SAMPLES:
+            raise InputError(
+                f"there are {data.n_samples} training samples, and a twin is fitted on at least "
+                f"{_FITTED_SAMPLES}; raise `train_size`, or take `twin` scalars."
+            )
+        nets = trio(
+            settings.act, settings.sigma_a2, settings.sigma_b2, data.X, settings.kernel,
+            twin=settings.twin, plain_layers=settings.plain_layers, seed=settings.seed,
+        )  # fmt: skip
         if Net.MATCHED in settings.nets:
             nets.require_twin()
-        return Prepared(settings, data, test, nets)
+        equal = settings.scale == "equal"
+        scales = {
+            net: equal_scale(nets, net, data.X, settings.train) if equal else Scale()
+            for net in settings.nets
+        }
+        return Prepared(settings, data, test, nets, scales)
 
     def points(self, settings: AccuracySettings) -> dict[str, tuple[Any, ...]]:
         """Return the widest first, so that the last ones to finish are short."""
-        points: dict[str, tuple[Any, ...]] = {
-            key: (net, 0, 0, kernel) for key, net, kernel in _limits(settings)
-        }
+        points: dict[str, tuple[Any, ...]] = {}
         for width in reversed(settings.widths):
             for net in settings.nets:
                 for trial in range(settings.trials):
                     points[_key(net, width, trial)] = (net, width, trial)
-        return points
+        return points | {_limit_key(net): (net,) for net in _limits(settings)}
 
     def memory(self, settings: AccuracySettings) -> int:
         from deqcli.runs.memory import peak
@@ -200,8 +255,8 @@ class Accuracy(Study[AccuracySettings, Prepared]):
         law = settings.law(settings.p)
         n, p = law.shape(settings.n)
         q, m = settings.test_size or n, max(settings.widths)
-        # Twice the kernels themselves, for what finds and factorises them.
-        kernels = 16 * n * (n + q) if settings.limit else 0
+        # The kernel, and the samples it is made of once more.
+        limits = 4 * n * (n + q) + 8 * (n + q) * p if _limits(settings) else 0
         history = 80 if settings.solver == Solver.ANDERSON else 20
         network = 8 * m * (m + p) + history * m * settings.batch
         if settings.train == "readout":
@@ -209,29 +264,21 @@ class Accuracy(Study[AccuracySettings, Prepared]):
         return peak(
             loading=law.loading(settings.n, settings.test_size),
             held=12 * (n + q) * p,  # in double and, for the networks, in single precision
-            work=max(kernels, network),
+            work=max(limits, network),
         )
 
     def compute(
-        self, prepared: Prepared, net: Net, width: int, trial: int, kernel: Kernel | None = None
+        self, prepared: Prepared, net: Net, width: int | None = None, trial: int = 0
     ) -> Arrays:
-        """Train one network; or, if a kernel is named, find the limit of its kind."""
+        """Train one network; or, if no width is given, its limit in all trials."""
         import numpy as np
 
         from deqcli.training.loop import train
 
         settings, data, test = prepared.settings, prepared.data, prepared.test
-        if kernel is not None:
-            return _limit(prepared, net, kernel)
-        network = prepared.nets.network(
-            net,
-            width,
-            data.X.shape[1],
-            data.n_classes,
-            solver=settings.solver,
-            tolerance=settings.tolerance,
-        )
-        network.draw(self._streams(settings, network, net, width, trial))
+        if width is None:
+            return self._compute_limit(prepared, net)
+        network = self._network(prepared, net, width, trial)
         history = train(network, data, test, settings, self.stream(settings, "order", trial))
         epochs = len(history.status)
         return history.arrays() | {
@@ -241,25 +288,51 @@ class Accuracy(Study[AccuracySettings, Prepared]):
             "peak_memory": np.full(epochs, history.nbytes),
         }
 
-    def _streams(
-        self, settings: AccuracySettings, network: Network, net: Net, width: int, trial: int
-    ) -> list[np.random.Generator]:
-        """Return a stream for each parameter; only the inner ones know the network's name."""
+    def _network(self, prepared: Prepared, net: Net, width: int, trial: int) -> Network:
+        """Return a network with its weights drawn, from a stream for each parameter."""
+        settings, data, scale = prepared.settings, prepared.data, prepared.scales[net]
+        network = prepared.nets.network(
+            net,
+            width,
+            data.X.shape[1],
+            data.n_classes,
+            solver=settings.solver,
+            tolerance=settings.tolerance,
+        )
+        network.rescale(scale.gain, scale.rate)
+        # Only the inner streams know the network's name.
         inner = [(net.value, number) for number in range(len(network.parameters) - 2)]
         names: list[tuple[str | int, ...]] = [("input",), *inner, ("readout",)]
-        return [self.stream(settings, "weights", width, trial, *name) for name in names]
+        network.draw([self.stream(settings, "weights", width, trial, *name) for name in names])
+        return network
+
+    def _compute_limit(self, prepared: Prepared, net: Net) -> Arrays:
+        """Train a limit, from the outputs with which the widest networks of each trial start."""
+        from deqcli.training.linearised import train_limits
+        from deqcli.training.scale import deciding_kernel
+
+        settings, nets, trials = prepared.settings, prepared.nets, range(prepared.settings.trials)
+        kernel = deciding_kernel(settings.train)
+        return train_limits(
+            (self._network(prepared, net, max(settings.widths), trial) for trial in trials),
+            lambda X, Y: nets.single_precision_kernel(net, kernel, X, Y),
+            prepared.scales[net],
+            prepared.data,
+            prepared.test,
+            settings,
+            [self.stream(settings, "order", trial) for trial in trials],
+        )
 
     def assemble(self, prepared: Prepared, load: Load) -> Assembled:
-        """Make the table, one row an epoch, and the gaps at each width.
+        """Make the table, one row an epoch, and the differences at each width.
 
-        A limit is a row whose net is ``<net>-<kernel>-limit``, width and epoch 0; a kernel
-        classifier has neither cross-entropy nor iterations, weights and times, and these cells are
-        empty. A network that fails before any training has no row, and is named in the findings.
+        A limit's rows have the net ``<net>-limit`` and the width 0; it has no iterations, weights
+        and times, and these cells are empty. A network that fails before any training has no row,
+        and is named in the findings.
         """
         import pandas as pd
 
-        from deqcli.paired import STOPPED, gaps
-        from deqcli.training.loop import DONE
+        from deqcli import paired
 
         settings = prepared.settings
         parts: list[pd.DataFrame] = []
@@ -269,23 +342,29 @@ class Accuracy(Study[AccuracySettings, Prepared]):
             key = _key(net, width, trial)
             columns = load(key)
             end = str(columns.pop("failure")) or str(columns["status"][-1])
-            if end.startswith(STOPPED):
+            if end.startswith(paired.STOPPED):
                 stopped[key] = end
             parts.append(pd.DataFrame(columns).assign(net=net.value, width=width, trial=trial))
-        for key, net, kernel in _limits(settings):
-            row = pd.DataFrame(load(key)).assign(width=0, trial=0, epoch=0, status=DONE)
-            parts.append(row.assign(net=f"{net}-{kernel}-limit"))
+        for net in _limits(settings):
+            rows = pd.DataFrame(load(_limit_key(net)))
+            parts.append(rows.assign(net=f"{net}{paired.LIMIT}", width=paired.INFINITE))
         table = pd.concat(parts, ignore_index=True).assign(dataset=settings.data)
-        # Whole numbers stay whole beside the empty cells of limits, and text is text even of no
-        # row.
+        # Whole numbers stay whole beside the empty cells of limits, text is text even of no row.
         table = table.astype({"parameters": "Int64", "peak_memory": "Int64", "status": object})
         table = table.reindex(columns=list(COLUMNS))
+        gaps = paired.gaps(table)
+        limits = gaps["width"] == paired.INFINITE
         return Assembled(
             table,
             {
-                "gaps": gaps(table).to_dict("records"),
+                "kernel": settings.kernel.value,
+                "gaps": gaps[~limits].to_dict("records"),
+                "predicted": gaps[limits].to_dict("records"),
+                "advantages": paired.advantages(table),
+                "resolution": paired.resolution(table),
+                "clipped": paired.clipped(table).reset_index().to_dict("records"),
                 "stopped": stopped,
-                "projected_epochs": int((table["status"] == "projected").sum()),
+                "scales": {net.value: vars(scale) for net, scale in prepared.scales.items()},
                 "twin": prepared.nets.twin.as_record(),
                 "plain": [{"name": a.name, "shift": a.shift} for a in prepared.nets.plain],
                 "details": dict(prepared.data.details),
@@ -293,106 +372,29 @@ class Accuracy(Study[AccuracySettings, Prepared]):
         )
 
     def sentences(self, findings: Mapping[str, Any]) -> Iterable[str]:
-        gaps = findings["gaps"]
-        widest = max((gap["width"] for gap in gaps), default=0)
-        for gap in gaps:
-            if gap["width"] == widest:
-                error = gap["standard_error"]
-                spread = "" if error is None else f" +- {100 * error:.2f}"
-                yield (
-                    f"width {gap['width']}: DEQ - {gap['net']} = {100 * gap['mean']:.2f}{spread} "
-                    "points of test accuracy"
-                )
+        from deqcli.paired_quantities import sentences
+
+        return sentences(findings)
 
     def shortcomings(self, findings: Mapping[str, Any]) -> Sequence[str]:
         return [f"{key}: {status}" for key, status in findings["stopped"].items()]
 
     def quantities(self, settings: AccuracySettings) -> Sequence[Quantity]:
-        claim = Claim("> 0: only the twin follows", least=0.0)
-        size = ("train_size", "test_size", "epochs")
-        return (
-            Quantity("accuracy", "DEQ at the largest width, % right", _accuracy, remark=_at_width),
-            Quantity(
-                "matched",
-                "DEQ − twin at the largest width, points",
-                partial(_gap, net=Net.MATCHED),
-                remark=_at_width,
-            ),
-            Quantity(
-                "plain",
-                "DEQ − plain at the largest width, points",
-                partial(_gap, net=Net.PLAIN),
-                remark=_at_width,
-            ),
-            Quantity(
-                "advantage",
-                "how much farther from the DEQ the plain network is than the twin, points",
-                _advantage, claim, needs=size, remark=_at_width,
-            ),
-        )  # fmt: skip
+        from deqcli.paired_quantities import QUANTITIES
+
+        return QUANTITIES
 
 
 def _key(net: Net, width: int, trial: int) -> str:
     return f"{net} width={width} trial={trial}"
 
 
-def _limits(settings: AccuracySettings) -> Iterator[tuple[str, Net, Kernel]]:
-    for net in settings.nets if settings.limit else ():
-        for kernel in LIMITS:
-            yield f"{net} limit {kernel}", net, kernel
+def _limit_key(net: Net) -> str:
+    return f"{net} limit"
 
 
-def _limit(prepared: Prepared, net: Net, kernel: Kernel) -> Arrays:
-    """Return the accuracies of kernel regression, which infinite width amounts to."""
-    import numpy as np
-
-    from deqcli.classify import classify
-
-    data, test, nets = prepared.data, prepared.test, prepared.nets
-    matrices = nets.kernel(net, kernel, data.X), nets.kernel(net, kernel, test.X, data.X)
-    right = classify(matrices[0], data.y, matrices[1], test.y, prepared.settings.ridge)
-    names = "train_accuracy", "test_accuracy"
-    return {name: np.array([value]) for name, value in zip(names, right, strict=True)}
-
-
-def _at_largest_width(run: Finished) -> pd.DataFrame:
-    """Return final accuracies in percent at the largest width: a row a trial."""
-    from deqcli.paired import accuracies
-
-    final = 100 * accuracies(run.table)
-    return final[final.index.get_level_values("width") == run.table["width"].max()]
-
-
-def _mean(values: pd.Series) -> Measured:
-    if values.empty:
-        raise InputError("no training at the largest width reached its end")
-    return mean(values.tolist())
-
-
-def _accuracy(run: Finished) -> Measured:
-    return _mean(_at_largest_width(run)[Net.DEQ].dropna())
-
-
-def _gap(run: Finished, net: Net) -> Measured:
-    final = _at_largest_width(run)
-    return _mean((final[Net.DEQ] - final[net]).dropna())
-
-
-def _advantage(run: Finished) -> Measured:
-    """Return by how much the plain network's gap is larger than the twin's, in points.
-
-    The gaps are those of the means; the spread is that of the differences of the two within one
-    trial, which share samples, order and weights.
-    """
-    import numpy as np
-
-    final = _at_largest_width(run).dropna()
-    plain, twin = (final[Net.DEQ] - final[net] for net in (Net.PLAIN, Net.MATCHED))
-    return _mean(np.sign(plain.mean()) * plain - np.sign(twin.mean()) * twin)
-
-
-def _at_width(run: Finished) -> str:
-    return f"At width {run.table['width'].max()}, the largest of this run."
+def _limits(settings: AccuracySettings) -> tuple[Net, ...]:
+    return settings.nets if settings.limit == "linearised" else ()
 
 
 STUDY = Accuracy()

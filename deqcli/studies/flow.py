@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from deqcli.errors import DataError, InputError
 from deqcli.flow.settings import DescentSettings, LayerSettings
-from deqcli.quantities import Claim, Finished, Measured, Quantity, mean
+from deqcli.quantities import Claim, Finished, Measured, Quantity, mean_interval
 from deqcli.settings import setting
 from deqcli.shared_settings import SampleSettings
 from deqcli.study import Assembled, Study, Tolerance
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 # A distance below this, over the norm of y, is that of two sums of the same numbers.
 _ROUNDING = 1e-10
+# The two linearised paths: of the method used, whose peaks and slope have no suffix, and GEN's.
+_PATHS = {"": "the linearised descent", "_flow": "GEN's û(t)"}
+_COLUMNS = {"": "distance_method", "_flow": "distance"}
 # What a longer, wider or larger run may change.
 _LENGTH = ("n", "widths", "steps")
 Run = tuple[int, int]
@@ -97,7 +100,7 @@ class Flow(Study[FlowSettings, Prepared]):
 
     name = "flow"
     settings = FlowSettings
-    version = 2
+    version = 3
     examples = (
         "--data mnist --classes 0,1 --n 500 --widths 100,500,1000,2000",
         "--data sphere --n 100 --p 50 --widths 200,400,800 --method ode --steps 50",
@@ -205,8 +208,9 @@ class Flow(Study[FlowSettings, Prepared]):
 
     def sentences(self, findings: Mapping[str, Any]) -> Iterable[str]:
         yield from map(_sentence, findings["runs"])
-        if findings["slope"] is not None:
-            yield f"distance to the linearised path: slope {findings['slope']:.3f}"
+        for key, path in _PATHS.items():
+            if findings[f"slope{key}"] is not None:
+                yield f"distance to {path}: slope {findings[f'slope{key}']:.3f} in the width"
 
     def shortcomings(self, findings: Mapping[str, Any]) -> Sequence[str]:
         return [
@@ -239,6 +243,14 @@ class Flow(Study[FlowSettings, Prepared]):
             Quantity(
                 "test_error", "test error, end / start, widest",
                 partial(_end_over_start, key="test_error"), Claim("< 1: is reduced", most=1.0),
+            ),
+            *(
+                Quantity(
+                    f"path{suffix}", f"slope of the largest distance to {path} against the width",
+                    partial(_path_slope, suffix=suffix), Claim("≤ −1/4", most=-0.25),
+                    needs=_LENGTH,
+                )
+                for suffix, path in _PATHS.items()
             ),
             Quantity(
                 "norm", "largest ‖γA(k)‖, widest", partial(_largest, key="norm"),
@@ -275,31 +287,30 @@ def _unit(data: Dataset, teacher: bool) -> tuple[NDArray[np.float64], NDArray[np
 
 
 def _add_peaks(table: pd.DataFrame, lost: Collection[Run]) -> dict[str, float | None]:
-    r"""Add the largest distance to the linearised path over the time that all survivors share.
+    r"""Add the largest distances to the linearised paths over the time that all survivors share.
 
-    Lost runs have no peak and do not shorten the time. Returns that time, the window, and the slope
-    of the peaks' mean over trials in log-log, for which GEN Lemma 4.3 promises -1/4 or less; None
-    where no run survived or no time passed, and for the slope also below two widths or where a
-    peak is rounding.
+    To the linearisation of the method, and to GEN's :math:`\hat u(t)`, which has the error of the
+    steps in it. Lost runs have no peak and do not shorten the time. Returns that time, the window,
+    and the slopes of the peaks' means over trials in log-log, for which GEN Lemma 4.3 promises -1/4
+    or less; None where no run survived or no time passed, and for a slope also below two widths or
+    where a peak is rounding.
     """
     import numpy as np
-    import pandas as pd
 
     from deqcli.studies.error_vs_n import slope
 
     keys = list(zip(table["width"], table["trial"], strict=True))
     alive = table[[key not in lost for key in keys]]
     common = float(alive.groupby(["width", "trial"])["time"].max().min())
-    fitted: dict[str, float | None] = {"slope": None, "window": None}
-    peaks = pd.Series(dtype=float)
-    if common > 0:
-        fitted["window"] = common
-        early = alive[alive["time"] <= common * (1 + 1e-9)]
-        peaks = early.groupby(["width", "trial"])["distance_method"].max()
+    fitted: dict[str, float | None] = {"window": common if common > 0 else None}
+    early = alive[alive["time"] <= common * (1 + 1e-9)] if common > 0 else alive.iloc[:0]
+    for suffix, column in _COLUMNS.items():
+        peaks = early.groupby(["width", "trial"])[column].max()
         means = peaks.groupby("width").mean()
+        fitted[f"slope{suffix}"] = None
         if len(means) > 1 and (peaks > _ROUNDING * np.sqrt(alive["n"].iloc[0])).all():
-            fitted["slope"] = slope(means.index.to_numpy(), means.to_numpy())
-    table["peak"] = [peaks.get(key, np.nan) for key in keys]
+            fitted[f"slope{suffix}"] = slope(means.index.to_numpy(), means.to_numpy())
+        table[f"peak{suffix}"] = [peaks.get(key, np.nan) for key in keys]
     for name, value in fitted.items():
         table[name] = np.nan if value is None else value
     return fitted
@@ -333,7 +344,7 @@ def _before_stop(run: Finished) -> pd.DataFrame:
 
 
 def _mean(values: Mapping[Any, float]) -> Measured:
-    return mean([value for value in values.values() if not math.isnan(value)])
+    return mean_interval([value for value in values.values() if not math.isnan(value)])
 
 
 def _end(run: Finished, key: str) -> Measured:
@@ -356,6 +367,18 @@ def _end_over_start(run: Finished, key: str) -> Measured:
         return float(values.iloc[-1] / values.iloc[0])
 
     return _mean(_by_trial(_before_stop(run), max, ratio))
+
+
+def _path_slope(run: Finished, suffix: str) -> Measured:
+    """Return the fitted slope of the peaks against the width, with the trials' own for interval."""
+    from deqcli.studies.error_vs_n import fitted_slope
+
+    value = run.findings[f"slope{suffix}"]
+    if value is None:
+        raise InputError("there are no two widths with a distance to fit")
+    rows = run.table.drop_duplicates(["width", "trial"])
+    rows = rows.rename(columns={"n": "samples", "width": "n", f"peak{suffix}": "error"})
+    return fitted_slope(rows.dropna(subset="error"), value)
 
 
 def _narrow_over_wide(run: Finished, key: str) -> Measured:

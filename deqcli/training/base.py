@@ -152,11 +152,14 @@ class Network(abc.ABC):
         The outputs f of the last batch.
     width, n_features, n_classes : int
     dtype : str
+    rate : float
+        What learning rates are multiplied by; 1 unless :meth:`rescale` was called.
     """
 
     parameters: tuple[Parameter, ...]
     features: Array
     outputs: Array
+    rate = 1.0
 
     def __init__(self, width: int, n_features: int, n_classes: int, dtype: Precision) -> None:
         if min(width, n_features, n_classes) < 1:
@@ -176,6 +179,14 @@ class Network(abc.ABC):
         weights start saturated or vanishing, at any width.
         """
         return Parameter((self.n_classes, self.width), 1 / math.sqrt(self.width), self.dtype)
+
+    def rescale(self, gain: float, rate: float) -> None:
+        r"""Multiply the outputs and the learning rate; weights have to be drawn anew.
+
+        Both kernels are multiplied by ``gain`` squared (:mod:`deqcli.training.scale`).
+        """
+        self.parameters[-1].factor *= gain
+        self.rate *= rate
 
     def draw(self, streams: Sequence[np.random.Generator]) -> None:
         """Draw all weights, each parameter from its own stream."""
@@ -219,7 +230,7 @@ class Network(abc.ABC):
     def move(self, learning_rate: float) -> str:
         """Step along the velocities; say what had to be done about it besides, if anything."""
         for parameter in self.parameters:
-            parameter.move(learning_rate)
+            parameter.move(self.rate * learning_rate)
         return ""
 
     @property

@@ -127,7 +127,7 @@ class Readout(Network):
     def __init__(self, network: Network) -> None:
         super().__init__(network.width, network.width, network.n_classes, network.dtype)
         self.network = network
-        self.parameters = network.parameters[-1:]
+        self.parameters, self.rate = network.parameters[-1:], network.rate
         self._solves = _Tally()
 
     def compute_features(self, X: Array, batch: int) -> Array:

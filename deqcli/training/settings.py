@@ -23,10 +23,10 @@ class TrainingSettings(Settings):
         "Which weights are trained. Wide networks then learn by their CK (readout) or NTK (all).",
         choices=("all", "readout"),
     )
-    epochs: int = setting(40, "Passes over the samples.", least=1, most=100_000)
+    epochs: int = setting(20, "Passes over the samples.", least=1, most=100_000)
     batch: int = setting(128, "Samples of one step.", least=1)
     learning_rate: float = setting(
-        4.0,
+        1.0,
         "Learning rate, in the parametrisation in which it serves all widths and networks: "
         "standard normal weights, every layer divided by the root of its width.",
         above=0,

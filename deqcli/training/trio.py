@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from deqcli.activations import Activation, activation
 from deqcli.errors import InputError, silence_range_warning
-from deqcli.kernels.exact import explicit_kernels, implicit_kernels
+from deqcli.kernels.exact import ExactKernels, explicit_kernels, implicit_kernels
+from deqcli.kernels.pairs import ExplicitPairs, ImplicitPairs, PairKernel
 from deqcli.matching import Match, match, plain_network
 from deqcli.training.base import Network
 from deqcli.training.networks import EquilibriumNetwork, ExplicitNetwork
@@ -30,7 +32,7 @@ class Trio:
     twin : Match
         Its explicit twin.
     plain : tuple of Activation
-        The DEQ's activation in as many layers as the twin has, centred in each.
+        The DEQ's activation in every layer, centred in each.
     """
 
     act: Activation
@@ -44,7 +46,7 @@ class Trio:
         if not self.twin.feasible:
             raise InputError(
                 f"no explicit network matches ({self.twin.reason.rstrip('.')}); leave matched "
-                "out of `nets`, or choose another `match`, `act` or `sigma_a2`."
+                "out of `nets`, or choose another `match`, `twin`, `act` or `sigma_a2`."
             )
 
     def acts(self, net: str) -> tuple[Activation, ...]:
@@ -70,43 +72,74 @@ class Trio:
             self.act, self.sigma_a2, self.sigma_b2, *size, solver=solver, tolerance=tolerance
         )
 
-    def kernel(self, net: str, kernel: Kernel | str, X: Array, Y: Array | None = None) -> Array:
-        """Return one exact kernel of one network at infinite width."""
+    def kernels(self, net: str, X: Array, Y: Array | None = None) -> ExactKernels:
+        """Return the exact kernels of one network at infinite width."""
         if net != Net.DEQ:
-            return explicit_kernels(X, self.acts(net), Y).compute(kernel)[0]
+            return explicit_kernels(X, self.acts(net), Y)
         with silence_range_warning():
-            kernels = implicit_kernels(X, self.act, self.sigma_a2, self.sigma_b2, Y)
-        return kernels.compute(kernel)[0]
+            return implicit_kernels(X, self.act, self.sigma_a2, self.sigma_b2, Y)
+
+    def single_precision_kernel(self, net: str, kernel: Kernel, X: Array, Y: Array) -> Array:
+        """Return one exact kernel, of shape (len(X), len(Y)); double precision only by blocks."""
+        kept = np.empty((len(X), len(Y)), np.float32)
+        for rows, block in self.kernels(net, X, Y).blocks(kernel):
+            kept[rows] = block
+        return kept
+
+    def mean_diagonals(self, net: str, X: Array) -> tuple[float, float]:
+        """Return the mean diagonals of the exact CK and NTK of one network on samples."""
+        pairs: PairKernel = ImplicitPairs(self.act, self.sigma_a2, self.sigma_b2)
+        if net != Net.DEQ:
+            pairs = ExplicitPairs(self.acts(net))
+        norms = np.sqrt(np.sum(X**2, axis=1))
+        values = pairs(norms, norms, np.zeros_like(norms))
+        return float(np.mean(values.ck)), float(np.mean(values.ntk))
 
 
 def trio(
     act: str,
     sigma_a2: float,
     sigma_b2: float,
-    tau0: float = 1.0,
+    X: Array,
     kernel: Kernel | str = Kernel.CK,
+    *,
+    twin: str = "data",
+    plain_layers: int | None = None,
+    seed: int = 0,
 ) -> Trio:
-    r"""Choose the networks for data of a given :math:`\tau_0`.
+    r"""Choose the networks for samples, whose :math:`\tau_0^2` is their mean squared norm.
 
     Parameters
     ----------
     act : str
         Of the DEQ.
-    sigma_a2, sigma_b2, tau0 : float
+    sigma_a2, sigma_b2 : float
+    X : ndarray of shape (n, p)
+        The training samples.
     kernel : Kernel or str
         Which of the DEQ's four kernels the twin has, as in :func:`deqcli.matching.match`. Only one
         can be had: a twin by ``ck`` has another tangent kernel. For ReLU it is 1.5 times the DEQ's,
         and apart from that factor the same to 2 %.
+    twin : {"data", "scalars"}
+        Whether the twin's kernel is fitted to the DEQ's on the samples, or has its four scalars.
+    plain_layers : int, optional
+        Of the plain network; as many as the twin has by default.
+    seed : int
+        Which samples the twin is fitted on.
 
     Examples
     --------
-    >>> nets = trio("relu", 0.2, 0.8)
+    >>> nets = trio("relu", 0.2, 0.8, np.eye(3), twin="scalars")
     >>> nets.twin.family, len(nets.plain), nets.network("plain", 8, 4, 3).size
     ('lrelu', 2, 120)
     """
     chosen = activation(act)
+    tau0 = float(np.sqrt(np.mean(np.sum(X**2, axis=1))))
     with silence_range_warning():
-        twin = match(chosen, sigma_a2, sigma_b2, tau0, kernel=kernel)
+        fitted = match(
+            chosen, sigma_a2, sigma_b2, tau0, kernel=kernel, X=X if twin == "data" else None,
+            seed=seed,
+        )  # fmt: skip
         centred = chosen.centred(sigma_a2, sigma_b2, tau0)
-    plain = plain_network(chosen, twin.layers, tau0)
-    return Trio(centred, sigma_a2, sigma_b2, twin, plain)
+    plain = plain_network(chosen, plain_layers or fitted.layers, tau0)
+    return Trio(centred, sigma_a2, sigma_b2, fitted, plain)

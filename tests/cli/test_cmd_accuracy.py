@@ -13,11 +13,13 @@ SMALL = ("accuracy", "--data", "gmm", "--p", "50", "--train-size", "120", "--tes
 def test_says_the_gaps_at_the_largest_width(deqcli):
     done = deqcli(*SMALL, "--name", "a", "-j", "1")
     assert done.code == 0
-    assert "width 32: DEQ - matched = " in done.err
-    assert "width 32: DEQ - plain = " in done.err
+    for net in ("matched", "plain"):
+        assert f"width 32: training loss of {net} / DEQ's = " in done.err
+        assert f"test accuracy DEQ - {net} = " in done.err
+    assert "; infinite width " in done.err
     assert "width 16: " not in done.err
-    assert len(pd.read_csv("results/a.csv")) == 3 * 2 * 2 * 3
-    assert json.loads(Path("results/a.json").read_text())["settings"]["learning_rate"] == 4.0
+    assert len(pd.read_csv("results/a.csv")) == 3 * 2 * 3 * 3
+    assert json.loads(Path("results/a.json").read_text())["settings"]["learning_rate"] == 1.0
 
 
 def test_matched_to_the_ntk(deqcli):
@@ -30,16 +32,17 @@ def test_matched_to_the_ntk(deqcli):
 
 def test_stopped_trainings_give_exit_code_3(deqcli):
     done = deqcli(*SMALL, "--name", "a", "-j", "1", "--learning-rate", "1e6", "--act", "softplus",
-                  "--nets", "matched", "--trials", "1", "--widths", "16")  # fmt: skip
+                  "--match", "ck", "--nets", "matched", "--trials", "1",
+                  "--widths", "16")  # fmt: skip
     assert done.code == 3
-    assert "matched width=16 trial=0: stopped: loss not finite in epoch 1" in done.err
+    assert "matched width=16 trial=0: stopped: loss not finite in epoch" in done.err
     assert Path("results/a.csv").exists()
 
 
 def test_what_fails_before_training_has_no_rows(deqcli):
     """Far outside the papers' range the equilibrium is lost at once; the others are kept."""
-    lost = (*SMALL, "-j", "1", "--sigma-a2", "0.99", "--sigma-b2", "1e-4", "--act", "tanh",
-            "--widths", "300", "--trials", "1", "--tolerance", "1e-6")  # fmt: skip
+    lost = (*SMALL, "-j", "1", "--limit", "none", "--sigma-a2", "0.99", "--sigma-b2", "1e-4",
+            "--act", "tanh", "--widths", "300", "--trials", "1", "--tolerance", "1e-6")  # fmt: skip
     done = deqcli(*lost, "--name", "a", "--nets", "deq,plain")
     assert done.code == 3
     assert "deq width=300 trial=0: stopped: forward iteration" in done.err
@@ -72,16 +75,14 @@ def test_the_default_is_the_preset():
 
 
 def test_readout_alone_with_limits(deqcli):
-    done = deqcli(
-        *SMALL, "--name", "a", "-j", "1", "--train", "readout", "--limit", "--trials", "1"
-    )
+    done = deqcli(*SMALL, "--name", "a", "-j", "1", "--train", "readout", "--trials", "1")
     assert done.code == 0
-    assert (pd.read_csv("results/a.csv")["width"] == 0).sum() == 6
+    assert (pd.read_csv("results/a.csv")["width"] == 0).sum() == 9
 
 
 def test_limits_are_points_of_their_own(deqcli):
-    assert "18 points" in deqcli(*SMALL, "--dry-run", "--limit").out
-    assert "12 points" in deqcli(*SMALL, "--dry-run").out
+    assert "15 points" in deqcli(*SMALL, "--dry-run").out
+    assert "12 points" in deqcli(*SMALL, "--dry-run", "--limit", "none").out
 
 
 def test_help_states_the_default(deqcli):

@@ -19,7 +19,7 @@ def test_prints_each_erratum_and_keeps_the_settings(deqcli):
     assert done.code == 0
     for erratum in misprints.ERRATA.values():
         assert f"{erratum.where}: Error at n = 48 → 96: printed " in done.err
-    assert "tangent kernel of 2 simulated networks of width 100" in done.err
+    assert "Of 2 simulated networks of width 100" in done.err
     assert "ICLR Corollary 2: ReLU has E φ'' = 0.4" in done.err
     record = json.loads(Path("results/e.json").read_text())
     assert record["settings"] == {"n": [48, 96], "trials": 1, "seed": 0}
@@ -28,5 +28,5 @@ def test_prints_each_erratum_and_keeps_the_settings(deqcli):
 def test_dry_run_counts_the_points(deqcli):
     done = deqcli("errata", "--dry-run")
     assert done.code == 0
-    # Six errata, five sizes, three trials; the simulated networks; four claims.
-    assert "95 points" in done.out
+    # Six errata, five sizes, three trials; the simulated networks; five claims.
+    assert "96 points" in done.out

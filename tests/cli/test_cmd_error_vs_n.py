@@ -23,6 +23,22 @@ def test_slopes_on_a_small_grid(deqcli):
         assert slope == pytest.approx(refit, rel=1e-9)
 
 
+def test_own_norms_are_nearer_by_the_predicted_constant(deqcli):
+    done = deqcli("error-vs-n", "--n", "128,512", "--trials", "2", "--act", "relu,tanh", "--name",
+                  "o", "--mean-norm", "1", "-j", "1")  # fmt: skip
+    assert done.code == 0
+    table = pd.read_csv("results/o.csv")
+    largest = table[table["n"] == 512].groupby("act")[["error", "own_error", "predicted"]].mean()
+    assert largest.loc["relu", "own_error"] == pytest.approx(
+        largest.loc["relu", "predicted"], rel=0.12
+    )
+    assert largest.loc["tanh", "own_error"] < 0.01 * largest.loc["tanh", "error"]
+    assert np.isnan(largest.loc["tanh", "predicted"])
+    slopes = table.groupby("act")["own_slope"].first()
+    assert -1.4 < slopes["tanh"] < -0.9 < slopes["relu"] < -0.4
+    assert "times nearer at the largest n" in done.err
+
+
 def test_activations_with_parameters(deqcli):
     done = deqcli("error-vs-n", "--n", "64,128", "--trials", "1", "--act", "relu,htanh:a=1,c=2",
                   "--kernel", "ntk", "--name", "e", "-j", "1")  # fmt: skip

@@ -42,7 +42,8 @@ def test_choices(deqcli, arguments):
 
 
 def test_the_loss_to_stop_at(deqcli):
-    done = deqcli(*SMALL, "--widths", "40", "--stop-loss", "0.3", "--name", "f")
+    full = ("--first-step", "1")
+    done = deqcli(*SMALL, "--widths", "40", "--stop-loss", "0.3", "--name", "f", *full)
     assert done.code == 0
     losses = pd.read_csv("results/f.csv")["train_loss"]
     assert losses.iloc[-1] <= 0.3 < losses.iloc[-2]
@@ -62,7 +63,7 @@ def test_lost_contraction_exits_with_3_every_time(deqcli):
 def test_lost_contraction_in_the_middle(deqcli):
     done = deqcli("flow", "--data", "sphere", "--n", "30", "--p", "20", "--test-size", "12",
                   "--widths", "20", "--steps", "60", "--gamma0", "0.8", "--name", "f",
-                  "-j", "1")  # fmt: skip
+                  "--first-step", "1", "-j", "1")  # fmt: skip
     assert done.code == 3
     assert "contraction lost after" in done.err
     assert (pd.read_csv("results/f.csv")["status"] == "ok").any()

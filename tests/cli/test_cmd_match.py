@@ -19,8 +19,48 @@ def findings(name: str) -> dict:
     return json.loads(Path(f"results/{name}.json").read_text())["findings"]
 
 
-def test_relu_gets_two_layers_and_says_why(deqcli):
-    done = deqcli("match", "--act", "relu", "--sigma-a2", "0.2", *SMALL, "--name", "m")
+def test_a_twin_is_fitted_and_judged_on_other_samples(deqcli):
+    done = deqcli("match", "--act", "relu", "--sigma-a2", "0.2", *SMALL, "--name", "f", "--export",
+                  "numpy")  # fmt: skip
+    assert done.code == 0
+    assert "matches within 0.02" in done.err
+    assert "fitted to 60 samples (1770 pairs), judged on 60 others" in done.err
+    assert "on data of root mean squared norm" in done.err
+    recorded = findings("f")
+    assert recorded["match"]["design"]["rows"] == 60
+    assert recorded["matched_relative"] == recorded["match"]["distance"] <= 0.02
+    assert recorded["plain_relative"] == recorded["match"]["plain_distance"]
+    table = pd.read_csv("results/f.csv")
+    spectra = table[table["kind"] == "eigenvalue"]
+    assert (spectra.groupby("source").size() == 60).all()
+    assert runpy.run_path("results/f-numpy.py")["KERNEL"] == "ck"
+
+
+def test_a_twin_that_is_too_far_is_an_answer(deqcli):
+    done = deqcli("match", "--act", "relu", "--family", "htanh", *SMALL, "--within", "0.001",
+                  "--name", "no", "--export", "torch")  # fmt: skip
+    assert done.code == 3
+    assert "No network that was tried is within 0.001" in done.err
+    assert "--family auto tries others" in done.err
+    assert done.out.split() == ["results/no.csv", "results/no.png", "results/no.json"]
+    assert findings("no")["feasible"] is False
+
+
+def test_the_exported_file_scales_real_data_as_the_study_did(deqcli):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 255, (60, 6)) * rng.uniform(0.2, 1, (60, 1))
+    np.savez("own.npz", X=X, y=np.arange(60) % 2)
+    done = deqcli("match", "--data", "own.npz", "--act", "tanh", "--within", "0.3", "--export",
+                  "numpy", "-j", "1", "--name", "own")  # fmt: skip
+    assert done.code == 0
+    Z = runpy.run_path("results/own-numpy.py")["standardise"](X)
+    np.testing.assert_allclose(Z.mean(axis=0), 0, atol=1e-12)
+    assert np.mean(np.sum(Z**2, axis=1)) == pytest.approx(1)
+
+
+def test_relu_gets_two_layers_by_scalars_and_says_why(deqcli):
+    done = deqcli("match", "--act", "relu", "--sigma-a2", "0.2", *SMALL, "--design", "0", "--name",
+                  "m")  # fmt: skip
     assert done.code == 0
     assert "one hidden layer cannot match" in done.err
     recorded = findings("m")
@@ -43,14 +83,15 @@ def test_relu_gets_two_layers_and_says_why(deqcli):
 
 
 def test_infeasible_request_is_an_answer(deqcli):
-    done = deqcli("match", "--act", "relu", "--family", "htanh", *SMALL, "--name", "no")
+    request = ("match", "--act", "relu", "--family", "htanh", "--design", "0", *SMALL)
+    done = deqcli(*request, "--name", "no")
     assert done.code == 3
     assert "would do" in done.err
     assert "relative residual" in done.err
     assert done.out.split() == ["results/no.csv", "results/no.png", "results/no.json"]
     assert findings("no")["feasible"] is False
     # Asked again, it is the same answer.
-    assert deqcli("match", "--act", "relu", "--family", "htanh", *SMALL, "--name", "no").code == 3
+    assert deqcli(*request, "--name", "no").code == 3
 
 
 @pytest.mark.parametrize("act", ["tanh", "arctan"])
@@ -125,6 +166,9 @@ def test_export_is_not_overwritten_silently(deqcli):
         (("--data", "sphere", "--family", "htanh"), "--family is htanh; on the sphere give"),
         (("--data", "sphere", "--layers", "2"), "--layers is 2; on the sphere one layer is enough"),
         (("--data", "sphere", "--tau0", "1"), "--tau0 does not matter on the sphere"),
+        (("--family", "spline", "--tau0", "1"), "--family is spline, which is fitted to data"),
+        (("--n", "19"), "--n is 19; a twin is fitted to 20 samples or more"),
+        (("--within", "0"), "--within is 0"),
         (("--layers", "3"), "--layers is '3'; choose from 1, 2, auto"),
         (("--act", "cubic"), "no finite Lipschitz constant"),
     ],

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from deqcli import misprints
-from deqcli.misprints import CLAIMS, ERRATA
+from deqcli.false_claims import CLAIMS
+from deqcli.misprints import ERRATA
 
 
 @pytest.fixture

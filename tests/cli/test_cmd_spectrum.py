@@ -18,9 +18,10 @@ def test_writes_table_figure_and_provenance(deqcli):
     done = deqcli("spectrum", "--act", "tanh", *SMALL, "--name", "small", "-j", "1")
     assert done.code == 0
     table = pd.read_csv("results/small.csv")
-    assert set(table["source"]) == {"equivalent", "exact", "monte-carlo"}
-    assert (table.groupby("source").size() == 60).all()
-    for _, rows in table.groupby("source"):
+    assert set(table["source"]) == {"equivalent", "exact", "law", "monte-carlo", "own-norm"}
+    spectra = table[table["source"] != "law"]
+    assert (spectra.groupby("source").size() == 60).all()
+    for _, rows in spectra.groupby("source"):
         assert (np.diff(rows.sort_values("index")["eigenvalue"]) <= 0).all()
     assert Path("results/small.png").read_bytes().startswith(b"\x89PNG")
     record = json.loads(Path("results/small.json").read_text())
@@ -49,6 +50,44 @@ def test_distance_and_eigenvalues_from_saved_kernels(deqcli):
         assert rows["distance"].iloc[0] == pytest.approx(gap, rel=1e-9)
         eigenvalues = np.linalg.eigvalsh(matrices[name])[::-1]
         np.testing.assert_allclose(rows["eigenvalue"], eigenvalues, atol=1e-10)
+
+
+def test_the_law_is_drawn_counted_and_said(deqcli):
+    words = ("--estimator", "exact", "--n", "200", "--p", "250", "--kernel", "ck", "-j", "1")
+    done = deqcli("spectrum", "--act", "relu", *words, "--name", "law")
+    assert done.code == 0
+    table = pd.read_csv("results/law.csv")
+    law = json.loads(Path("results/law.json").read_text())["findings"]["law"]
+    assert law["form"] == "own-norm"
+    rows = table[table["source"] == "law"]
+    spikes = rows[rows["isolated"]]
+    assert (table[table["isolated"]].groupby("source").size() == len(spikes)).all()
+    np.testing.assert_allclose(spikes["eigenvalue"], [x["position"] for x in law["spikes"]])
+    exact = table[(table["source"] == "exact") & table["isolated"]]["eigenvalue"]
+    np.testing.assert_allclose(spikes["eigenvalue"], exact, rtol=0.06)
+    assert spikes["carries"].str.startswith("class").all()
+    assert f"{law['spikes'][0]['position']:.4g} stands apart and carries class" in done.err
+    bulk = rows[~rows["isolated"]]
+    assert np.trapezoid(bulk["density"], bulk["eigenvalue"]) == pytest.approx(1, abs=0.01)
+    assert bulk["distribution"].iloc[-1] == pytest.approx(1, abs=1e-3)
+    distances = table[table["source"] == "exact"].iloc[0]
+    assert distances["own_norm"] < 0.1 * distances["distance"]
+
+
+def test_one_form_alone_and_the_sphere(deqcli):
+    words = ("--estimator", "exact", "--n", "60", "--p", "80", "-j", "1")
+    assert deqcli("spectrum", *words, "--form", "papers", "--name", "one").code == 0
+    table = pd.read_csv("results/one.csv")
+    assert set(table["source"]) == {"equivalent", "exact", "law"}
+    assert table["own_norm"].isna().all()
+    assert deqcli("spectrum", *words, "--form", "own-norm", "--name", "two").code == 0
+    assert set(pd.read_csv("results/two.csv")["source"]) == {"own-norm", "exact", "law"}
+    ball = deqcli("spectrum", *words, "--data", "sphere", "--name", "three")
+    assert ball.code == 0
+    assert "no law: points on the sphere" in ball.err
+    refused = deqcli("spectrum", *words, "--data", "sphere", "--form", "own-norm")
+    assert refused.code == 2
+    assert "on the sphere all norms are one" in refused.err
 
 
 @pytest.mark.slow
@@ -119,8 +158,8 @@ def test_a_refused_force_leaves_what_was_there(deqcli):
 
 
 def test_dry_run_counts_the_points(deqcli):
-    # The equivalent, the exact kernel, 400 realizations by 20.
-    assert "22 points, 0 already done" in deqcli("spectrum", "--dry-run").out
+    # Two equivalents, the exact kernel, 400 realizations by 20.
+    assert "23 points, 0 already done" in deqcli("spectrum", "--dry-run").out
 
 
 def test_settings_from_toml_and_from_an_earlier_result(deqcli, tmp_path):

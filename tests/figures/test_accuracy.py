@@ -3,34 +3,34 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 
+from deqcli import paired
 from deqcli.figures.accuracy import draw
 from deqcli.figures.style import DEQ, MATCHED, PAGE, PLAIN
-from deqcli.paired import accuracies, gaps, last_epochs
 
 ACCURACY = {"deq": 0.9, "matched": 0.89, "plain": 0.85}
 COLORS = {"deq": DEQ, "matched": MATCHED, "plain": PLAIN}
+PANELS = 8
 
 
-def make_table(datasets=("mnist",), limits=True, trials=3, stopped=()):
+def make_table(datasets=("mnist",), limits=True, trials=3, stopped=(), clipped=()):
     rng = np.random.default_rng(0)
     rows = []
     for dataset in datasets:
         for net, base in ACCURACY.items():
-            for width in (32, 64, 128):
+            for width in (32, 64, 128, *((0,) if limits else ())):
+                name = net if width else f"{net}-limit"
                 for trial in range(trials):
                     for epoch in range(3):
-                        status = "done"
+                        status = "projected" if (net, width) in clipped else "done"
                         if (net, width, trial) in stopped and epoch == 2:
                             status = "stopped: loss not finite in epoch 3"
                         value = base + 0.01 * epoch + width * 1e-4 + 1e-3 * rng.standard_normal()
-                        rows.append((dataset, net, width, trial, epoch, value, 0.01 * width,
-                                     0.02 * width, status))  # fmt: skip
-            if limits:
-                for kernel in ("ck", "ntk"):
-                    name = f"{net}-{kernel}-limit"
-                    rows.append((dataset, name, 0, 0, 0, base + 0.05, None, None, "done"))
-    names = ["dataset", "net", "width", "trial", "epoch", "test_accuracy", "forward_seconds",
-             "backward_seconds", "status"]  # fmt: skip
+                        seconds = (0.01 * width, 0.02 * width) if width else (None, None)
+                        rows.append((dataset, name, width, trial, epoch, value,
+                                     2 - value + 0.1 * rng.standard_normal(), *seconds,
+                                     status))  # fmt: skip
+    names = ["dataset", "net", "width", "trial", "epoch", "test_accuracy", "train_loss",
+             "forward_seconds", "backward_seconds", "status"]  # fmt: skip
     return pd.DataFrame(rows, columns=names)
 
 
@@ -39,42 +39,81 @@ def by_color(axes):
     return {to_hex(line.get_color()): line for line in lines}
 
 
+def diamonds(axes):
+    lines = [line for line in axes.lines if line.get_marker() == "D"]
+    return {to_hex(line.get_color()): line for line in lines}
+
+
 def test_panels_show_the_table():
-    table = make_table(limits=False)
+    table = make_table(limits=False, clipped=[("deq", 64)])
     figure = draw(table)
     assert figure.get_size_inches()[0] == PAGE
-    accuracy, gap, seconds = figure.axes
+    _, *against_loss, gap, accuracy, clipped, seconds = figure.axes
     last = table[table["epoch"] == 2]
     for net, color in COLORS.items():
         rows = last[last["net"] == net].groupby("width")["test_accuracy"].mean()
-        np.testing.assert_allclose(by_color(accuracy)[color].get_ydata(), rows)
+        shown = np.asarray(by_color(accuracy)[color].get_ydata(), float)
+        np.testing.assert_allclose(shown, rows)
         np.testing.assert_allclose(by_color(seconds)[color].get_ydata(), [0.96, 1.92, 3.84])
-    expected = gaps(table)
+    expected = paired.gaps(table)
     for net in ("matched", "plain"):
-        line = by_color(gap)[COLORS[net]]
-        shown = np.asarray(line.get_ydata(), float)
-        np.testing.assert_allclose(shown, 100 * expected.loc[expected["net"] == net, "mean"])
-    assert DEQ not in by_color(gap)
-    assert len(accuracy.collections) == 3  # the spread of each
+        rows = expected[expected["net"] == net]
+        panels = zip((*against_loss, gap), ("loss", "end", "distance", "accuracy"), strict=True)
+        for axes, measure in panels:
+            shown = np.asarray(by_color(axes)[COLORS[net]].get_ydata(), float)
+            factor = 100 if measure == "accuracy" else 1
+            np.testing.assert_allclose(shown, factor * rows[measure])
+            assert DEQ not in by_color(axes)
+    np.testing.assert_allclose(by_color(clipped)[DEQ].get_ydata(), [0, 100, 0])
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == ["DEQ", "matched explicit", "plain explicit"]
-    ticks = [axes.get_xticks().tolist() for axes in figure.axes]
-    assert ticks == [[32, 64, 128]] * 3
+    ticks = [axes.get_xticks().tolist() for axes in figure.axes[1:]]
+    assert ticks == [[32, 64, 128]] * (PANELS - 1)
 
 
-def test_limits_are_horizontal_lines():
+def test_bars_are_the_intervals_of_the_findings():
+    table = make_table()
+    axes = draw(table).axes[1]
+    rows = paired.gaps(table).query("net == 'plain' and width > 0")
+    bars = {to_hex(bar.get_color()[0]): bar for bar in axes.collections}
+    lengths = [np.ptp(path[:, 1]) / 2 for path in bars[PLAIN].get_segments()]
+    # The last collection of a colour is its limit's; the widths' comes before.
+    if len(lengths) == 1:
+        bars = {to_hex(bar.get_color()[0]): bar for bar in reversed(axes.collections)}
+        lengths = [np.ptp(path[:, 1]) / 2 for path in bars[PLAIN].get_segments()]
+    np.testing.assert_allclose(lengths, rows["loss_interval"].astype(float))
+
+
+def test_curves_have_every_width_and_a_band_for_the_widest():
+    table = make_table()
+    axes = draw(table).axes[0]
+    curves = [line for line in axes.lines if len(line.get_xdata()) == 3]
+    assert len(curves) == 2 * 4
+    assert sum(line.get_linestyle() == "--" for line in curves) == 2
+    assert len(axes.collections) == 2
+    ratios = paired.log_ratios(table)["plain"].xs(128, level="width").groupby("epoch").mean()
+    shown = [line for line in curves if to_hex(line.get_color()) == PLAIN
+             and line.get_alpha() == 1 and line.get_linestyle() == "-"]  # fmt: skip
+    np.testing.assert_allclose(shown[0].get_ydata(), np.exp(ratios))
+
+
+def test_limits_stand_apart_at_infinity():
     figure = draw(make_table())
-    flat = [line for line in figure.axes[0].lines if len(line.get_xdata()) == 2]
-    assert len(flat) == 6
-    assert {to_hex(line.get_color()) for line in flat} == set(COLORS.values())
+    for axes in figure.axes[1:5]:
+        places = {color: float(line.get_xdata()[0]) for color, line in diamonds(axes).items()}
+        assert set(places) == {MATCHED, PLAIN}
+        assert len(set(places.values())) == 2
+        assert min(places.values()) > 1.5 * 128
+        assert axes.get_xticklabels()[-1].get_text() == "∞"
+    assert set(diamonds(figure.axes[5])) == set(COLORS.values())
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert labels[-2:] == ["infinite width, CK regression", "infinite width, NTK regression"]
+    assert labels[-1] == "infinite width, by exact kernel"
 
 
-def test_one_row_a_data_set():
+def test_three_rows_a_data_set():
     figure = draw(make_table(("mnist", "fashion-mnist")))
-    assert len(figure.axes) == 6
-    assert "fashion-mnist" in figure.axes[3].get_title()
+    assert len(figure.axes) == 2 * PANELS
+    assert "fashion-mnist" in figure.axes[PANELS].get_title()
 
 
 def test_nothing_is_cut_off():
@@ -92,40 +131,21 @@ def test_nothing_is_cut_off():
         assert box.y1 <= whole.y1 + 1
 
 
-def test_gaps_are_paired_and_leave_out_stopped_trainings():
-    table = make_table(stopped=[("plain", 64, 1)])
-    assert len(last_epochs(table)) == 26
-    assert np.isnan(accuracies(table).loc[("mnist", 64, 1), "plain"])
-    differences = gaps(table).set_index(["net", "width"])
-    assert differences.loc[("plain", 64), "trials"] == 2
-    last = table[(table["epoch"] == 2) & (table["width"] == 128)].set_index(["net", "trial"])
-    pairs = last.loc["deq", "test_accuracy"] - last.loc["matched", "test_accuracy"]
-    assert differences.loc[("matched", 128), "mean"] == pytest.approx(pairs.mean())
-    error = differences.loc[("matched", 128), "standard_error"]
-    assert error == pytest.approx(pairs.std(ddof=1) / np.sqrt(3))
+@pytest.mark.parametrize("trials", [1, 2])
+def test_few_trials_can_be_drawn(trials):
+    draw(make_table(trials=trials))
 
 
-def test_one_trial_has_no_standard_error_and_can_be_drawn():
-    table = make_table(trials=1)
-    assert gaps(table)["standard_error"].isna().all()
-    assert gaps(table).to_dict("records")[0]["standard_error"] is None
-    draw(table)
-
-
-@pytest.mark.parametrize("nets", [["deq"], ["plain"], ["matched", "plain"]])
+@pytest.mark.parametrize("nets", [["deq"], ["plain"], ["matched", "plain"], []])
 def test_some_networks_only(nets):
     table = make_table(limits=False)
-    table = table[table["net"].isin(nets)]
-    assert gaps(table).empty
-    draw(table)
+    draw(table[table["net"].isin(nets)])
 
 
 def test_all_stopped_can_be_drawn():
     keys = [(net, width, k) for net in ACCURACY for width in (32, 64, 128) for k in range(3)]
     table = make_table(limits=False, stopped=keys)
-    assert last_epochs(table).empty
-    accuracy, gap, seconds = draw(table).axes
-    # No accuracy and no gap is claimed; what the epochs cost was measured all the same.
-    assert not by_color(accuracy)
-    assert not by_color(gap)
+    *panels, _, seconds = draw(table).axes
+    # No difference is claimed; what the epochs cost was measured all the same.
+    assert not any(by_color(axes) for axes in panels)
     assert set(by_color(seconds)) == set(COLORS.values())

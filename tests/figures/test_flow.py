@@ -29,7 +29,9 @@ def flow_table(trials=1, lost=()):
                         "norm": 0.5 + 0.01 * steps,
                         "bound": 3.0,
                         "peak": 40.0 / width,
+                        "peak_flow": 80.0 / width,
                         "slope": -1.0,
+                        "slope_flow": -1.0,
                         "window": 12.5,
                     }
                 )
@@ -65,19 +67,32 @@ def test_each_panel_shows_its_columns():
         color = loss.get_color()
         for line in (envelope, held_out, error, bound, norm.lines[k], peaks.lines[k]):
             np.testing.assert_array_equal(line.get_color(), color)
-        assert peaks.lines[k].get_xydata().tolist() == [[width, 40.0 / width]]
+        assert peaks.lines[k].get_xydata().tolist() == [[width, 80.0 / width]]
     assert training.get_yscale() == test.get_yscale() == peaks.get_yscale() == "log"
     assert norm.get_yscale() == "linear"
 
 
 def test_the_fit_passes_through_the_points_and_the_guide_has_the_promised_slope():
     peaks = flow.draw(flow_table(trials=2)).axes[3]
-    *points, fit, guide = peaks.lines
-    assert len(points) == 4
+    points = [line for line in peaks.lines if len(line.get_xdata()) == 1]
+    flow_fit, guide, fit = (line for line in peaks.lines if line not in points)
+    assert [line.get_marker() for line in points] == ["o"] * 4 + ["s"] * 4
     np.testing.assert_allclose(fit.get_ydata(), [0.4, 0.1])
+    np.testing.assert_allclose(flow_fit.get_ydata(), [0.8, 0.2])
     np.testing.assert_allclose(np.diff(np.log(guide.get_ydata())), -0.25 * np.log(4))
     labels = [text.get_text() for text in peaks.get_legend().get_texts()]
-    assert labels == ["fit, slope -1.00", "promised $m^{-1/4}$"]
+    assert labels == [
+        r"to $\hat u(t)$, slope -1.00", "promised $m^{-1/4}$", "to linearised descent, slope -1.00",
+    ]  # fmt: skip
+
+
+def test_how_weak_the_envelope_is_is_said():
+    texts = [text.get_text() for text in flow.draw(flow_table()).axes[0].get_legend().get_texts()]
+    assert texts[1].endswith("ends at 0.9 of it")
+    mixed = flow_table()
+    mixed.loc[mixed["width"] == 400, "envelope"] = 0.5 * 0.9 ** mixed["step"]
+    texts = [text.get_text() for text in flow.draw(mixed).axes[0].get_legend().get_texts()]
+    assert texts[1].endswith("ends at 0.35 to 0.9 of it")
 
 
 def test_what_was_run_is_said():
@@ -114,14 +129,16 @@ def test_a_norm_that_was_not_measured_has_no_cross():
 def test_the_last_panel_names_its_path_and_its_window():
     for method, path in (("gd", "descent"), ("ode", "flow")):
         peaks = flow.draw(flow_table().assign(method=method)).axes[3]
-        assert peaks.get_ylabel() == f"distance to linearised {path}"
+        assert peaks.get_ylabel() == "distance to the linearised path"
+        labels = [text.get_text() for text in peaks.get_legend().get_texts()]
+        assert labels[-1].startswith(f"to linearised {path}, slope")
         assert peaks.get_title() == "largest over the time all surviving runs share, t ≤ 12.5"
     assert not flow.draw(flow_table().assign(window=np.nan)).axes[3].get_title()
 
 
 def test_without_a_slope_there_is_no_line():
-    peaks = flow.draw(flow_table().assign(slope=np.nan)).axes[3]
-    assert [line.get_marker() for line in peaks.lines] == ["o", "o"]
+    peaks = flow.draw(flow_table().assign(slope=np.nan, slope_flow=np.nan)).axes[3]
+    assert [line.get_marker() for line in peaks.lines] == ["o", "o", "s", "s"]
 
 
 def test_the_docstring_names_every_column_it_needs():
@@ -131,12 +148,12 @@ def test_the_docstring_names_every_column_it_needs():
 
 
 def test_one_width_or_none_that_ran_is_no_obstacle(tmp_path):
-    one = flow_table().query("width == 400").assign(slope=np.nan, bound=np.inf)
+    one = flow_table().query("width == 400").assign(slope=np.nan, slope_flow=np.nan, bound=np.inf)
     peaks = flow.draw(one).axes[3]
-    assert len(peaks.lines) == 1
+    assert len(peaks.lines) == 2
     none = (
         one.groupby("width").head(1)
-        .assign(status="contraction lost", norm=1.4, peak=np.nan, bound=np.nan)
+        .assign(status="contraction lost", norm=1.4, peak=np.nan, peak_flow=np.nan, bound=np.nan)
     )  # fmt: skip
     figure = flow.draw(none)
     assert not figure.axes[0].lines

@@ -25,6 +25,9 @@ def spectrum_table(isolated: int = 2, scale: float = 1.0) -> pd.DataFrame:
                     "eigenvalue": values,
                     "isolated": np.arange(values.size) < isolated,
                     "distance": 0.125 * k,
+                    "relative": 0.004 if k else np.nan,
+                    "network_relative": 0.094 if k else np.nan,
+                    "noise_floor": 0.017 if k == 2 else np.nan,
                     "kernel": "preactivation-ck",
                     "act": "tanh",
                     "sigma_a2": 0.1,
@@ -51,6 +54,11 @@ def test_spectrum_shows_spikes_apart_and_distances_in_the_legend():
     assert any("0.25" in text for text in texts)
     assert any("0.125" in text for text in texts)
     assert any("equivalent" in text for text in texts)
+    # A distance is set beside the kernel and beside its part that is not the inputs'.
+    assert all("0.4 % of" in text and "9.4 % of" in text for text in texts if "exact" in text)
+    assert [text for text in texts if "two such averages: 0.017 apart" in text] == [
+        text for text in texts if "draws" in text
+    ]
 
 
 def test_spectrum_without_isolated_eigenvalues_has_one_panel():

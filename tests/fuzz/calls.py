@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator
 
 import deqcli
+import deqcli.errors
 from deqcli.activations import Activation
 
 from .hostile import (
@@ -48,6 +50,34 @@ def implicit_kernels(rng: Random) -> Any:
     return deqcli.implicit_kernels, arguments, lambda kernels: kernels.compute(kernel)
 
 
+def kernel_operator(rng: Random) -> Any:
+    n, p = (int(size) for size in rng.integers(2, 6, 2))
+    arguments = {"X": matrix(rng, n, p), **deq(rng)}
+    choices: Arguments = {
+        "kernel": pick(rng, KERNELS),
+        "y": labels(rng, n),
+        "components": 1,
+        "budget": 1e9,
+        "progress": lambda done, all_there_are: None,
+    }
+    arguments |= {k: hostile(rng, v, 0.1) for k, v in choices.items() if rng.random() < 0.4}
+    return deqcli.kernel_operator, arguments, lambda M: (M @ np.eye(n), M.rounding, M.distance())
+
+
+def spectral_density(rng: Random) -> Any:
+    diagonal = rng.standard_normal(4)
+    operator = LinearOperator((4, 4), matvec=lambda v: diagonal * v.ravel(), dtype=np.float64)
+    arguments = {
+        "operator": hostile(rng, operator, 0.1),
+        "at": matrix(rng, 1, 3),
+        "width": hostile(rng, 0.1),
+        "probes": hostile(rng, 3),
+        "steps": hostile(rng, 3),
+        "rng": hostile(rng, np.random.default_rng(0), 0.1),
+    }
+    return deqcli.spectral_density, arguments, lambda found: (found.density, found.error)
+
+
 def explicit_kernels(rng: Random) -> Any:
     n, p = (int(size) for size in rng.integers(2, 6, 2))
     arguments = {"X": matrix(rng, n, p), "acts": layers(rng)}
@@ -83,6 +113,9 @@ def equivalent(rng: Random) -> Any:
         "scalars": hostile(rng, pick(rng, (implicit, explicit, sphere)), 0.05),
         "kernel": hostile(rng, pick(rng, KERNELS), 0.05),
     }
+    if rng.random() < 0.4:
+        arguments["form"] = hostile(rng, "own-norm", 0.1)
+        arguments["components"] = hostile(rng, pick(rng, (0, 1, 3, 20)), 0.1)
     if rng.random() < 0.3:
         known = deqcli.GaussianMixture.papers(9).statistics(np.array([3, 3]))
         arguments["statistics"] = hostile(rng, known, 0.3)
@@ -105,6 +138,28 @@ def _scalars() -> Any:
     return deqcli.implicit_scalars("relu", 0.1), deqcli.explicit_scalars(["tanh"])
 
 
+def spectral_law(rng: Random) -> Any:
+    implicit, explicit = _scalars()
+    p = int(rng.integers(9, 40))
+    parts = (1.0, 2.0, 1e-6, np.linspace(0.5, 2, p), np.eye(p) + 0.3)
+    size = pick(rng, (0, 1, 5, 1e3))
+    mixture = deqcli.GaussianMixture(
+        size * rng.standard_normal((2, p)), [pick(rng, parts), pick(rng, parts)]
+    )
+    counts = pick(rng, ([20, 30], [0, 9], [1, 1], [9, 0], [400, 7]))
+    x = hostile(rng, pick(rng, (0.3, [], [[0.1, 2.0]], [np.inf], "x")), 0.1)
+    arguments = {
+        "mixture": hostile(rng, mixture, 0.1),
+        "counts": hostile(rng, counts, 0.1),
+        "scalars": hostile(rng, pick(rng, (implicit, explicit, implicit.coefficients("ck"))), 0.1),
+        "kernel": hostile(rng, pick(rng, ("ck", "ntk", "preactivation-ck")), 0.05),
+        "form": hostile(rng, pick(rng, ("papers", "own-norm")), 0.05),
+    }
+    return deqcli.spectral_law, arguments, lambda law: (
+        law.edge, law.atom, law.largest, law.above, law.density(x), law.distribution(x)
+    )  # fmt: skip
+
+
 def match(rng: Random) -> Any:
     arguments = {**deq(rng), "tau0": hostile(rng, 1.0)}
     family = pick(rng, ("auto", *5 * ("htanh", "lrelu", "quadratic", "cubic")))
@@ -112,6 +167,12 @@ def match(rng: Random) -> Any:
     arguments["family"] = hostile(rng, family, 0.05)
     arguments["layers"] = hostile(rng, pick(rng, (*11 * (1,), 2)), 0.05)
     arguments["kernel"] = hostile(rng, pick(rng, KERNELS), 0.05)
+    if rng.random() < 0.3:
+        # Fits of one layer, on few rows.
+        X = rng.standard_normal((24, 3))
+        arguments |= {"X": hostile(rng, X), "within": hostile(rng, 0.1), "seed": hostile(rng, 0)}
+        arguments["layers"] = 1
+        arguments["family"] = pick(rng, ("lrelu", "spline", "quintic", "htanh"))
     return deqcli.match, arguments, lambda twin: twin.as_record()
 
 
@@ -164,7 +225,8 @@ def named_activation(rng: Random) -> Any:
     x = matrix(rng, 2, 3)
     good = isinstance(x, np.ndarray) and x.dtype.kind == "f" and np.isfinite(x).all()
     follow = (lambda act: act(np.clip(x, -9, 9))) if good else None
-    return deqcli.activation, {"name": hostile(rng, pick(rng, ACTIVATIONS), 0.3)}, follow
+    name = pick(rng, ACTIVATIONS if rng.random() < 0.7 else OWN)
+    return deqcli.activation, {"name": hostile(rng, name, 0.3)}, follow
 
 
 OWN: tuple[Callable[..., Any], ...] = (
@@ -230,6 +292,72 @@ def accumulate(rng: Random) -> Any:
 
 def _accumulated(settings: Arguments, **arguments: Any) -> Any:
     return deqcli.accumulate(ensemble=deqcli.Ensemble(**settings), **arguments)
+
+
+def simulate(rng: Random) -> Any:
+    arguments = {"X": matrix(rng, *(int(size) for size in rng.integers(1, 6, 2))), **deq(rng)}
+    names: Arguments = {
+        "kernel": pick(rng, KERNELS), "width": 15, "realizations": int(pick(rng, (2, 3))),
+        "weights": pick(rng, ("gaussian", "rademacher", "student-t")), "seed": 3,
+    }  # fmt: skip
+    return (
+        deqcli.simulate,
+        arguments | {name: hostile(rng, good, 0.05) for name, good in names.items()},
+        np.asarray,
+    )
+
+
+def plot(rng: Random) -> Any:
+    roll = rng.random()
+    if roll < 0.5:
+        one = [_square_matrix(rng), hostile(rng, np.arange(30.0), 0.2)]
+        spectra = pick(rng, (one[0], one[1], dict(enumerate(one)), {"a": one[1]}))
+        isolated = hostile(rng, pick(rng, (None, 0, 2)), 0.1)
+        arguments = {"spectra": hostile(rng, spectra, 0.05), "isolated": isolated}
+        return deqcli.plot.spectrum, arguments, _drawn
+    if roll < 0.75:
+        arguments = {"acts": layers(rng), "reach": hostile(rng, 3.0)}
+        return deqcli.plot.activations, arguments, _drawn
+    several = [hostile(rng, good, 0.05) for good in (50, 100, 200)]
+    arguments = {"n": hostile(rng, several, 0.1)}
+    arguments["errors"] = hostile(rng, [hostile(rng, 0.1, 0.05) for _ in range(3)], 0.1)
+    return deqcli.plot.errors, arguments, _drawn
+
+
+def _drawn(figure: Any) -> None:
+    figure.draw_without_rendering()
+
+
+def regressor(rng: Random) -> Any:
+    return _estimator(rng, deqcli.DEQRegressor, rng.standard_normal(6))
+
+
+def classifier(rng: Random) -> Any:
+    return _estimator(rng, deqcli.DEQClassifier, labels(rng, 6))
+
+
+def _estimator(rng: Random, cls: type, y: Any) -> Any:
+    names = {"kernel": pick(rng, KERNELS), "ridge": 1e-2, "preprocess": "centred"}
+    settings = {**deq(rng), **{name: hostile(rng, good, 0.05) for name, good in names.items()}}
+    X, new = matrix(rng, 6, 3), matrix(rng, 2, 3)
+    arguments = {"X": X, "y": y, "new": new, "settings": settings}
+    return functools.partial(_fitted, cls), arguments, None
+
+
+def _fitted(cls: type, X: Any, y: Any, new: Any, settings: Arguments) -> Any:
+    try:
+        return cls(**settings).fit(X, y).predict(new)
+    except deqcli.errors.DeqcliError:
+        raise
+    # What is wrong with X and y scikit-learn says itself.
+    except (ValueError, TypeError, UserWarning, RuntimeWarning) as error:
+        raise deqcli.errors.InputError("scikit-learn refused it.") from error
+
+
+def deq_kernel(rng: Random) -> Any:
+    arguments = {**deq(rng), "kernel": hostile(rng, pick(rng, KERNELS), 0.05)}
+    X = matrix(rng, 4, 3)
+    return deqcli.DEQKernel, arguments, lambda kernel: kernel(X)
 
 
 def run(rng: Random) -> Any:

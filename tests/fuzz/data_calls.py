@@ -100,7 +100,7 @@ def load(rng: Random) -> Any:
         "n": pick(rng, (4, 1, 0, 100, None)),
         "select": pick(rng, ("random", "first", "last")),
         "preprocess": pick(rng, ("centred", "unit", "raw", "x")),
-        "rng": pick(rng, (np.random.default_rng(0), None)),
+        "seed": pick(rng, (0, 3, 2**40)),
         "n_test": pick(rng, (4, 1, 0, 100, None)),
         "data_dir": anything(rng),
     }

@@ -12,7 +12,8 @@ Mask = pd.Series
 #: What `flow` measures only now and then, and what it knows only of whole runs.
 _NOW_AND_THEN = ("test_loss", "test_error", "test_absolute", "lambda_min", "lambda_max",
                  "kernel_change")  # fmt: skip
-_OF_RUNS = ("bound", "rademacher", "step_size", "peak", "slope", "window")
+_OF_RUNS = ("bound", "rademacher", "step_size", "peak", "slope", "window", "peak_flow",
+            "slope_flow")  # fmt: skip
 #: What a kernel classifier lacks.
 _TRAINED = ("train_loss", "test_loss", "forward_seconds", "backward_seconds", "iterations",
             "residual", "parameters", "peak_memory")  # fmt: skip
@@ -25,9 +26,40 @@ def _match(table: pd.DataFrame, column: str) -> Mask:
         "residual": (kind == "scalar") & matched & (table["name"] != "diagonal_slope"),
         "index": kind != "scalar",
         "isolated": kind == "eigenvalue",
-        "distance": kind == "eigenvalue",
+        "distance": kind.isin(["eigenvalue", "average"]),
     }
+    if column in ("value", "index"):
+        return ~present.get(column, kind != "average") | (kind == "average")
     return ~present.get(column, kind != "")
+
+
+def _spectrum(table: pd.DataFrame, column: str) -> Mask:
+    source = table["source"]
+    if column == "noise_floor":
+        # One network has no second average.
+        return (source != "monte-carlo") | (table["realizations"] < 2)
+    law = source == "law"
+    closed = source.isin(["equivalent", "own-norm"])
+    if column == "network_relative":
+        # Without hidden weights the inputs are all that there is.
+        return closed | law | (table["sigma_a2"] == 0)
+    if column == "own_norm":
+        # On the sphere there is no such equivalent, and elsewhere it may not be asked for.
+        return closed | law | ~(source == "own-norm").any()
+    if column in ("density", "distribution"):
+        return ~law | table["isolated"]
+    if column in ("carries", "aligned"):
+        return ~law | ~table["isolated"]
+    return (closed & (column == "relative")) | (law & (column in ("relative", "distance", "norm")))
+
+
+def _error_vs_n(table: pd.DataFrame, column: str) -> Mask:
+    # The sphere has no own norms; odd activations have no squares; a linear kernel no error.
+    if column in ("own_error", "own_slope"):
+        return (table["data"] == "sphere") | (table["own_error"] == 0)
+    if column == "predicted":
+        return pd.Series(True, index=table.index)
+    return pd.Series(False, index=table.index)
 
 
 def _accuracy(table: pd.DataFrame, column: str) -> Mask:
@@ -58,7 +90,13 @@ def _flow(table: pd.DataFrame, column: str) -> Mask:
     return lost
 
 
-_EMPTY = {"match": _match, "accuracy": _accuracy, "flow": _flow}
+_EMPTY = {
+    "spectrum": _spectrum,
+    "error-vs-n": _error_vs_n,
+    "match": _match,
+    "accuracy": _accuracy,
+    "flow": _flow,
+}
 
 
 def unexplained(study: str, table: pd.DataFrame) -> Iterator[str]:

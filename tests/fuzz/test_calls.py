@@ -21,6 +21,9 @@ CALLS = {
     "sphere_scalars": calls.sphere_scalars,
     "equivalent": calls.equivalent,
     "Equivalent": calls.operator,
+    "spectral_law": calls.spectral_law,
+    "kernel_operator": calls.kernel_operator,
+    "spectral_density": calls.spectral_density,
     "match": calls.match,
     "match_sphere": calls.match_sphere,
     "export": calls.export,
@@ -31,6 +34,11 @@ CALLS = {
     "Activation.centred": calls.activation_methods,
     "Kernel": calls.kernel_name,
     "accumulate": calls.accumulate,
+    "simulate": calls.simulate,
+    "plot": calls.plot,
+    "DEQRegressor": calls.regressor,
+    "DEQClassifier": calls.classifier,
+    "DEQKernel": calls.deq_kernel,
     "run": calls.run,
     "estimate_statistics": data_calls.estimate_statistics,
     "GaussianMixture": data_calls.mixture,
@@ -38,8 +46,9 @@ CALLS = {
     "sphere": data_calls.sphere,
     "load": data_calls.load,
 }
-#: Made by `accumulate` and returned by `run`.
-WITHIN = {"Ensemble", "Result", "__version__"}
+#: Made by `accumulate`, or returned by other calls.
+WITHIN = {"Dataset", "Ensemble", "KernelOperator", "Result", "Simulation", "SpectralLaw",
+          "__version__", "errors"}  # fmt: skip
 
 
 def test_nothing_public_is_left_out():

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from deqcli import misprints, study
+from deqcli import false_claims, misprints, study
 from deqcli.cli import bench, run
 from deqcli.runs import files
 from deqcli.settings import Option, Settings, options
@@ -33,6 +33,7 @@ from .tables import unexplained
 TINY = {
     "spectrum": "--n 6 --p 12 --realizations 2 --width 9",
     "error-vs-n": "--n 8,9 --ratio 2 --trials 1 --act tanh --realizations 2 --width 9",
+    "visible": "--n 16 --ratio 1 --mean-norm 2 --trials 1 --act tanh",
     "match": "--n 6 --p 12",
     "accuracy": "--data gmm --p 12 --train-size 12 --test-size 8 --batch 4 "
     "--widths 5 --epochs 1 --trials 1",
@@ -204,7 +205,7 @@ def hasten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_flush", lambda path: None)
     # The whole errata take half a minute at any n.
     claim = "iclr-figure-1"
-    monkeypatch.setattr(misprints, "CLAIMS", {claim: misprints.CLAIMS[claim]})
+    monkeypatch.setattr(false_claims, "CLAIMS", {claim: false_claims.CLAIMS[claim]})
     monkeypatch.setattr(misprints, "NETWORKS", 2)
     monkeypatch.setattr(misprints, "WIDTH", 100)
 

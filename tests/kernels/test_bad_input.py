@@ -130,7 +130,9 @@ def test_an_activation_that_breaks_far_out_gives_no_silent_nan(kinks):
         _ = deqcli.implicit_kernels(GOOD, holed, 0.1).ck
 
 
-def test_an_undeclared_kink_is_found():
-    hidden = Activation.from_function(lambda x: np.maximum(x, 0), lipschitz=1.0, name="hidden")
+def test_a_kink_that_was_declared_away_is_found():
+    hidden = Activation.from_function(
+        lambda x: np.maximum(x, 0), kinks=(), lipschitz=1.0, name="hidden"
+    )
     with pytest.raises(ConvergenceError, match=r"'hidden'.*declare its kinks"):
         _ = deqcli.implicit_kernels(GOOD, hidden, 0.1).ck

@@ -9,7 +9,11 @@ from threadpoolctl import threadpool_limits
 
 import deqcli
 from deqcli.activations import REGISTRY, activation
-from deqcli.kernels import matrix as matrix_module
+from deqcli.kernels import interpolation
+from deqcli.kernels import tiles as tiles_module
+from deqcli.kernels.matrix import KernelMatrix
+from deqcli.kernels.pairs import ImplicitPairs
+from deqcli.kernels.tiles import Combination
 from deqcli.vocabulary import Kernel
 
 CONTRACTING = [name for name in sorted(REGISTRY) if math.isfinite(activation(name).lipschitz)]
@@ -35,7 +39,7 @@ def mixed_bag(n=100, p=60, seed=0, wide=True):
 
 def direct(monkeypatch, make):
     with monkeypatch.context() as patch:
-        patch.setattr(matrix_module, "_FEW_PAIRS", 10**9)
+        patch.setattr(tiles_module, "_FEW_PAIRS", 10**9)
         return make()
 
 
@@ -62,6 +66,32 @@ def test_tables_agree_with_direct_solves(name, monkeypatch, tol):
     for a, b in zip(matrices, exact, strict=True):
         assert deviation(a, b) < tol("routes")
         assert np.isfinite(a).all()
+
+
+@pytest.mark.parametrize("name", ["tanh", "relu", "swish", "htanh", "elu"])
+@pytest.mark.parametrize("spread", [0.3, 3.0])
+def test_segments_agree_with_direct_solves_to_1e_12(name, spread, monkeypatch):
+    """Angles of every size: those of one segment, of gathered ones, and between their ends."""
+    monkeypatch.setattr(tiles_module, "_RARE", 0.2)
+    monkeypatch.setattr(interpolation, "_LEAST", 0)
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((300, 200)) / np.sqrt(200)
+    X[:, 0] += spread * rng.uniform(-0.5, 1.0, 300)
+    matrix = KernelMatrix(ImplicitPairs(activation(name).centred(0.1, 0.9, 1.0), 0.1, 0.9), X)
+    parts = matrix.tiles.parts
+    assert len(parts) > 1 if spread > 1 else len(parts) == 1
+    made = matrix.rows(0, 300, [Combination(Kernel.CK), Combination(Kernel.NTK)])
+    i, j = rng.integers(0, 300, (2, 700))
+    i, j = i[i != j], j[i != j]
+    unit = X / np.linalg.norm(X, axis=1)[:, None]
+    cosine = np.sum(unit[i] * unit[j], axis=1)
+    inside = [
+        (np.arcsin(cosine) >= p.omegas.low) & (np.arcsin(cosine) <= p.omegas.high) for p in parts
+    ]
+    assert all(np.count_nonzero(where) > 5 for where in inside)
+    solved = matrix.pairs(matrix.x_norm[i], matrix.x_norm[j], np.arccos(cosine))
+    for values, exact in zip(made, solved, strict=True):
+        assert np.abs(values[i, j] - exact).max() < 1e-12 * np.abs(exact).max()
 
 
 @pytest.mark.parametrize("name", ["tanh", "relu", pytest.param("htanh", marks=pytest.mark.slow)])

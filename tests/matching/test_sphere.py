@@ -45,5 +45,5 @@ def test_odd_activations_have_no_quadratic():
     twin = match_sphere("tanh", 0.2, 1200)
     assert not twin.feasible
     assert "cubic" in twin.reason
-    with pytest.raises(InputError, match="quadratic or cubic"):
+    with pytest.raises(InputError, match="quadratic, cubic"):
         match_sphere("tanh", 0.2, 1200, family="lrelu")

@@ -61,3 +61,29 @@ def test_unknown_kernel_is_refused():
         with pytest.raises(InputError, match=f"`kernel` is '{name}'"):
             deq_target("tanh", 0.1, kernel=name)
     assert deq_target("tanh", 0.1, kernel="preactivation_ntk")[0].kernel is Kernel.PREACTIVATION_NTK
+
+
+@pytest.mark.parametrize("kernel", list(Kernel))
+@pytest.mark.parametrize("name", ["tanh", "elu", "softplus"])
+def test_linear_slope_is_that_of_the_exact_kernel(name, kernel):
+    target, deq = deq_target(name, 0.2, 0.9, 1.1, kernel)
+    act = activation(name).shifted(deq.shift)
+
+    def log_factor(square, kernels):
+        # The part of one entry that is odd in the cosine, over the inner product.
+        norm, cosine = np.sqrt(square), 1e-4
+        ends = []
+        for sign in (1, -1):
+            X = norm * np.array([[1.0, 0.0], [sign * cosine, np.sqrt(1 - cosine**2)]])
+            ends.append(kernels(X)[0, 1])
+        return np.log((ends[0] - ends[1]) / (2 * cosine * square))
+
+    def slope(kernels):
+        return (log_factor(1.21 + 1e-3, kernels) - log_factor(1.21 - 1e-3, kernels)) / 2e-3
+
+    exact = slope(lambda X: implicit_kernels(X, act, 0.2, 0.9).compute(kernel)[0])
+    assert target.bend == pytest.approx(exact, abs=2e-6)
+    layers = [activation("tanh"), activation("hermite:scale=1,c1=0.8,c2=0.2,c3=-0.1")]
+    twin, layers = network_target(layers, 1.1, kernel)
+    exact = slope(lambda X: explicit_kernels(X, layers).compute(kernel.explicit)[0])
+    assert twin.bend == pytest.approx(exact, abs=2e-6)

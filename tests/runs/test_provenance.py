@@ -147,3 +147,20 @@ def test_commit_of_a_checkout_and_of_nothing(tmp_path, monkeypatch):
     assert provenance.environment()["commit"]["dirty"] is True
     monkeypatch.setenv("PATH", "")
     assert provenance.environment()["commit"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("abc123\n", {"revision": "abc123", "dirty": False}),
+        ("abc123-dirty\n", {"revision": "abc123", "dirty": True}),
+        ("", None),
+    ],
+)
+def test_an_installed_copy_knows_the_commit_it_was_built_from(
+    tmp_path, monkeypatch, text, expected
+):
+    monkeypatch.setattr(provenance, "_ROOT", tmp_path)
+    (tmp_path / "deqcli").mkdir()
+    (tmp_path / "deqcli" / "_commit.txt").write_text(text)
+    assert provenance.environment()["commit"] == expected

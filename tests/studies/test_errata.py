@@ -9,7 +9,8 @@ import pytest
 import deqcli
 from deqcli import misprints, study
 from deqcli.errors import InputError
-from deqcli.misprints import CLAIMS, ERRATA
+from deqcli.false_claims import CLAIMS
+from deqcli.misprints import ERRATA
 
 
 def test_table_and_record(tmp_path, monkeypatch):

@@ -31,14 +31,15 @@ def test_the_table_has_a_row_a_step_and_these_columns(table):
         "test_loss", "test_error", "test_absolute", "norm", "contraction", "lambda_min",
         "lambda_max", "kernel_change", "distance", "distance_method", "sweeps", "bound",
         "rademacher", "gamma",
-        "step_size", "n", "p", "n_test", "peak", "slope", "window", "data", "method", "init",
-        "injection", "gamma0", "scaling",
+        "step_size", "n", "p", "n_test", "peak", "peak_flow", "window", "slope",
+        "slope_flow", "data", "method", "init", "injection", "gamma0", "scaling",
     ]  # fmt: skip
     runs = table.groupby(["width", "trial"])
     assert list(runs.groups) == [(30, 0), (30, 1), (60, 0), (60, 1)]
     for _, rows in runs:
         assert rows["step"].tolist() == list(range(9))
-        np.testing.assert_allclose(rows["time"], rows["step"] * rows["step_size"])
+        # Eight steps are all first ones.
+        np.testing.assert_allclose(rows["time"], rows["step"] * rows["step_size"] / 64)
         assert rows["norm"].iloc[0] == pytest.approx(0.5, rel=1e-7)
         measured = rows.dropna(subset="lambda_min")
         assert measured["step"].tolist() == checkpoints(8)
@@ -87,7 +88,17 @@ def test_promises_of_a_run_that_was_never_tested_or_has_a_singular_kernel(table)
 
 def test_a_width_that_stops_to_contract_keeps_its_rows():
     result = run(
-        make(data="sphere", steps=60, n=30, p=20, widths=(20, 400), trials=1, gamma0=0.8), jobs=1
+        make(
+            data="sphere",
+            steps=60,
+            first_step=1.0,
+            n=30,
+            p=20,
+            widths=(20, 400),
+            trials=1,
+            gamma0=0.8,
+        ),
+        jobs=1,
     )
     assert (result.status, result.exit_code) == ("done", 3)
     narrow, wide = (result.table[result.table["width"] == width] for width in (20, 400))

@@ -16,6 +16,8 @@ from deqcli.vocabulary import Net
 MIXTURE = GaussianMixture.papers(60, classes=3)
 DATA = MIXTURE.sample(300, np.random.default_rng(0))
 TEST = MIXTURE.sample(150, np.random.default_rng(1))
+# Samples of norm 1, which is all that networks are chosen by.
+UNIT = np.eye(3)
 
 
 def drawn(network, seed=0):
@@ -30,7 +32,7 @@ def run(network, data=DATA, test=TEST, **settings):
 @pytest.mark.parametrize("act", ["relu", "tanh"])
 @pytest.mark.parametrize("net", Net)
 def test_every_network_learns(net, act):
-    network = trio(act, 0.1, 0.9, 1.0).network(net, 64, 60, 3)
+    network = trio(act, 0.1, 0.9, UNIT, twin="scalars").network(net, 64, 60, 3)
     history = run(network, epochs=6, batch=32)
     assert history.train_loss[-1] < 0.3 * history.train_loss[0]
     assert history.test_accuracy[-1] > 0.9  # chance is 1/3
@@ -45,7 +47,7 @@ def test_every_network_learns(net, act):
 
 @pytest.mark.parametrize("net", Net)
 def test_the_readout_alone(net):
-    network = drawn(trio("relu", 0.2, 0.8).network(net, 64, 60, 3))
+    network = drawn(trio("relu", 0.2, 0.8, UNIT, twin="scalars").network(net, 64, 60, 3))
     before = [parameter.weight.copy() for parameter in network.parameters]
     settings = TrainingSettings(epochs=4, batch=32, train="readout")
     history = train(network, DATA, TEST, settings, np.random.default_rng(2))
@@ -57,7 +59,7 @@ def test_the_readout_alone(net):
 @pytest.mark.parametrize("net", Net)
 def test_the_readout_alone_is_softmax_regression(net):
     """Step by step, against regression written out on the features of the whole set."""
-    network = drawn(trio("relu", 0.2, 0.8).network(net, 40, 60, 3))
+    network = drawn(trio("relu", 0.2, 0.8, UNIT, twin="scalars").network(net, 40, 60, 3))
     network.forward(DATA.X.astype(np.float32))
     features, readout = network.features.astype(float), network.parameters[-1]
     weight, velocity = readout.weight.astype(float), 0.0
@@ -87,8 +89,9 @@ def test_the_same_streams_give_the_same_bits():
 
 
 def test_one_rate_serves_all_widths():
+    settings = {"epochs": 2, "batch": 50, "learning_rate": 4.0}
     losses = [
-        run(ExplicitNetwork([activation("tanh")], width, 60, 3), epochs=2, batch=50).train_loss[-1]
+        run(ExplicitNetwork([activation("tanh")], width, 60, 3), **settings).train_loss[-1]
         for width in (64, 1024)
     ]
     assert losses[0] == pytest.approx(losses[1], rel=0.25)
@@ -161,7 +164,7 @@ def test_test_samples_of_another_dimension():
 )
 def test_memory_is_counted_right(net, solver):
     """The arrays that are counted are nearly all that a training allocates."""
-    nets = trio("relu", 0.2, 0.8)
+    nets = trio("relu", 0.2, 0.8, UNIT, twin="scalars")
     run(nets.network(net, 16, 60, 3), epochs=1)  # imports and caches
     tracemalloc.start()
     network = nets.network(net, 300, 60, 3, solver=solver)

@@ -1,0 +1,287 @@
+r"""Kernels of whole data sets: an equivalent in factors and the small rest in two bytes an entry.
+
+.. math:: M = \bar M' + R, \qquad R \approx \text{scale} \times \text{int16, tile by tile},
+
+where :math:`\bar M'` is the own-norm equivalent (theory.md §9), which has the exact diagonal. What
+rounding does to M is at most, in operator norm, the Frobenius norm of what was rounded off, which
+is known. Products then read n² bytes, and Lanczos does the rest.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from deqcli.activations import Activation, activation
+from deqcli.checks import SCALE, Range, number, shown
+from deqcli.equivalents import Equivalent, operator_norm
+from deqcli.errors import InputError
+from deqcli.gaussian import check_existence
+from deqcli.kernels.expansion import Expansion
+from deqcli.kernels.matrix import KernelMatrix, check_samples, run_tiles, threads_of_blas
+from deqcli.kernels.pairs import ImplicitPairs
+from deqcli.kernels.tiles import SCRATCH, SIDE, Combination
+from deqcli.own_norms import own_norm_parts
+from deqcli.statistics import check_labels
+from deqcli.vocabulary import Kernel
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.int16]
+
+_LARGEST_CODE = 32767
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Some rows of the rest, from the diagonal on.
+
+    Attributes
+    ----------
+    start : int
+        The first row.
+    codes : ndarray of shape (n - start, rows), int16
+        Transposed. The first tile is square and symmetric.
+    scales : ndarray of shape (tiles,)
+        By which the codes of each tile of :data:`SIDE` columns are multiplied.
+    rounding2 : float
+        Squared Frobenius norm of what was rounded off, the mirrored entries included.
+    """
+
+    start: int
+    codes: Codes
+    scales: Array
+    rounding2: float
+
+    def add_product(self, block: Array, out: Array) -> None:
+        """Add the product of this panel and of its mirror image with ``block``."""
+        rows = slice(self.start, self.start + self.codes.shape[1])
+        buffer = np.empty((SIDE, self.codes.shape[1]))
+        for k, scale in enumerate(self.scales):
+            part = self.codes[k * SIDE : (k + 1) * SIDE]
+            tile = buffer[: len(part)]
+            np.multiply(part, scale, out=tile)
+            columns = slice(self.start + k * SIDE, self.start + k * SIDE + len(part))
+            out[columns] += tile @ block[rows]
+            if k:
+                out[rows] += tile.T @ block[columns]
+
+
+class KernelOperator(LinearOperator):  # type: ignore[misc]
+    r"""A kernel matrix as a ``LinearOperator`` of about n² bytes.
+
+    Attributes
+    ----------
+    equivalent : Equivalent
+        :math:`\bar M'`.
+    panels : tuple of Panel
+        The rest.
+    rounding : float
+        The operator differs from the kernel by at most this, in Frobenius norm.
+    """
+
+    def __init__(self, equivalent: Equivalent, panels: tuple[Panel, ...]) -> None:
+        self.equivalent, self.panels = equivalent, panels
+        self.rounding = float(np.sqrt(sum(panel.rounding2 for panel in panels)))
+        super().__init__(dtype=np.float64, shape=equivalent.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rest."""
+        return sum(panel.codes.nbytes + panel.scales.nbytes for panel in self.panels)
+
+    @property
+    def rest(self) -> LinearOperator:
+        """The kernel minus its equivalent."""
+        return LinearOperator(
+            self.shape, matvec=self._rest, matmat=self._rest, rmatvec=self._rest, dtype=np.float64
+        )
+
+    def distance(self) -> float:
+        """Return the operator norm of the rest; rounding changes it by :attr:`rounding` at most."""
+        return operator_norm(self.rest)
+
+    def leading(self, count: int) -> tuple[Array, Array]:
+        """Return the largest eigenvalues, descending, and their eigenvectors in columns."""
+        count = number(count, "count", int, Range(least=1, most=self.shape[0] - 1))
+        start = np.random.default_rng(0).standard_normal(self.shape[0])
+        values, vectors = eigsh(self, k=count, which="LA", v0=start, tol=1e-12)
+        order = np.argsort(values)[::-1]
+        return values[order], vectors[:, order]
+
+    def _rest(self, block: Array) -> Array:
+        columns = np.asarray(block, dtype=np.float64).reshape(self.shape[0], -1)
+        out = np.zeros_like(columns)
+        for panel in self.panels:
+            panel.add_product(columns, out)
+        return out.reshape(np.shape(block))
+
+    def _matmat(self, block: Array) -> Array:
+        return np.asarray(self.equivalent @ block) + self._rest(block)
+
+    def _matvec(self, vector: Array) -> Array:
+        return self._matmat(vector.reshape(-1, 1)).ravel()
+
+    def _adjoint(self) -> KernelOperator:
+        return self
+
+
+def operator_bytes(n: int, p: int, n_classes: int = 1, components: int = 0) -> int:
+    """Return about how many bytes :func:`kernel_operator` takes for n samples of dimension p.
+
+    Examples
+    --------
+    >>> round(operator_bytes(60_000, 784, 10) / 2**30, 1)
+    4.3
+    """
+    shares = n_classes + components
+    factors = 2 * (1 + shares + shares * (shares + 1) // 2 + n_classes)
+    # The codes; the samples and their directions; the equivalent's factors; a series' factors.
+    return n * (n + SIDE) + 8 * n * (2 * p + factors + 1 + shares + 400)
+
+
+def kernel_operator(
+    X: ArrayLike,
+    act: Activation | str,
+    sigma_a2: float,
+    sigma_b2: float | None = None,
+    *,
+    kernel: Kernel | str = Kernel.CK,
+    y: ArrayLike | None = None,
+    components: int = 0,
+    budget: float = 8 * 2**30,
+    progress: Callable[[int, int], object] | None = None,
+) -> KernelOperator:
+    r"""Return an exact kernel of a DEQ as an operator, for more samples than n² numbers allow.
+
+    One pass over tiles of :math:`M - \bar M'`, the rest being kept as int16 with a scale a tile.
+
+    Parameters
+    ----------
+    X : array of shape (n, p)
+    act : Activation or str
+        Used as it is, as by :func:`deqcli.implicit_kernels`.
+    sigma_a2, sigma_b2 : float
+        Variances; ``sigma_b2`` is ``1 - sigma_a2`` by default.
+    kernel : Kernel or str
+        One of the four.
+    y : array of shape (n,), optional
+        Labels: their means make the rest smaller.
+    components : int
+        Principal components that the equivalent keeps besides, for the same purpose.
+    budget : float
+        Bytes it may take.
+    progress : callable, optional
+        Called with the entries done and all there are, panel after panel.
+
+    Examples
+    --------
+    >>> from deqcli import implicit_kernels
+    >>> X = np.random.default_rng(0).standard_normal((120, 60)) / np.sqrt(60)
+    >>> operator = kernel_operator(X, "relu", 0.2)
+    >>> kernel = implicit_kernels(X, "relu", 0.2).ck
+    >>> bool(np.linalg.norm(operator @ np.eye(120) - kernel) <= 1.01 * operator.rounding)
+    True
+    >>> operator.rounding < 1e-3 * operator.distance()
+    True
+    """
+    samples = check_samples(X, "X", least=2)
+    components = number(components, "components", int, Range(least=0))
+    if progress is not None and not callable(progress):
+        raise InputError(f"`progress` is {shown(progress)}; give a function of two numbers.")
+    n, p = samples.shape
+    labels = check_labels(np.zeros(n, int) if y is None else y, n)
+    counts = np.bincount(labels)
+    needed = operator_bytes(n, p, counts.size, components)
+    allowed = number(budget, "budget", float, SCALE)
+    if needed > allowed:
+        raise InputError(
+            f"`budget` is {allowed / 2**30:.3g} GiB, but an operator of {n} samples takes about "
+            f"{needed / 2**30:.3g} GiB; raise it, or give fewer samples."
+        )
+    act = activation(act)
+    pairs = ImplicitPairs(act, *check_existence(act, sigma_a2, sigma_b2))
+    member = Kernel.of(kernel, "kernel")
+    combination = Combination(member)
+    if member.before_activation:
+        combination = Combination(member.explicit, pairs.sigma_a2, pairs.sigma_b2)
+    centres = (np.eye(counts.size)[labels] / counts).T @ samples
+    parts = own_norm_parts(samples, labels, centres, Expansion(pairs, combination), components)
+    equivalent = Equivalent(samples, parts.weights, parts.factor, parts.core, parts.ridge)
+    panels = []
+    for panel in rest_panels(KernelMatrix(pairs, samples), combination, equivalent):
+        panels.append(panel)
+        if progress is not None:
+            rows = panel.start + panel.codes.shape[1]
+            progress(rows * (2 * n - rows + 1) // 2, n * (n + 1) // 2)
+    return KernelOperator(equivalent, tuple(panels))
+
+
+def rest_panels(
+    matrix: KernelMatrix, combination: Combination, equivalent: Equivalent, start: int = 0
+) -> Iterator[Panel]:
+    """Yield the panels of a kernel minus its equivalent, from the row ``start`` on.
+
+    Panels do not depend on each other: a pass that was interrupted goes on where it stopped.
+    """
+    tiles = _RestTiles(matrix, combination, equivalent)
+    n = matrix.shape[0]
+    for first in range(start, n, SIDE):
+        rows = slice(first, min(first + SIDE, n))
+        codes = np.empty((n - first, rows.stop - rows.start), dtype=np.int16)
+        scales = np.empty(-(-len(codes) // SIDE))
+        rounded = np.empty_like(scales)
+        fill = functools.partial(tiles.fill, codes, scales, rounded)
+        columns = [slice(c, min(c + SIDE, n)) for c in range(first, n, SIDE)]
+        run_tiles(fill, [(rows, c) for c in columns], tiles.threads)
+        yield Panel(first, codes, scales, float(rounded.sum()))
+
+
+class _RestTiles:
+    """Tiles of a kernel minus its equivalent, rounded."""
+
+    def __init__(
+        self, matrix: KernelMatrix, combination: Combination, equivalent: Equivalent
+    ) -> None:
+        self._matrix, self._combination = matrix, combination
+        self._linear = equivalent.linear
+        self._left = equivalent.factor
+        self._right = equivalent.factor @ equivalent.core
+        self._local = threading.local()
+        self.threads = threads_of_blas() if matrix.tiles.parts else 1
+
+    def fill(
+        self, codes: Codes, scales: Array, rounded: Array, rows: slice, columns: slice
+    ) -> None:
+        """Make one tile of a panel, and the squared norm of what is rounded off."""
+        if not hasattr(self._local, "buffers"):
+            self._local.buffers = np.empty((SCRATCH + 1, SIDE * SIDE))
+        buffers = self._local.buffers
+        (rest,) = self._matrix.tiles.fill(rows, columns, [self._combination], False, buffers)
+        # The first buffer still has the cosines.
+        inner, spare = (buffer[: rest.size].reshape(rest.shape) for buffer in buffers[:2])
+        inner *= self._matrix.x_norm[rows]
+        inner *= self._matrix.x_norm[columns, None]
+        if isinstance(self._linear, float):
+            inner *= self._linear
+        else:
+            inner *= np.matmul(self._linear[columns], self._linear[rows].T, out=spare)
+        rest -= inner
+        rest -= np.matmul(self._left[columns], self._right[rows].T, out=spare)
+        if rows == columns:
+            # The equivalent's diagonal is the exact one.
+            lower = np.tril(rest, -1)
+            np.add(lower, lower.T, out=rest)
+        k = (columns.start - rows.start) // SIDE
+        scales[k] = np.abs(rest).max() / _LARGEST_CODE
+        if scales[k] > 0:
+            rest /= scales[k]
+        np.rint(rest, out=spare)
+        codes[k * SIDE : k * SIDE + len(rest)] = spare
+        rest -= spare
+        rounded[k] = scales[k] ** 2 * np.vdot(rest, rest) * (2 if k else 1)

@@ -1,0 +1,135 @@
+"""What is said of paired trainings: sentences, and the numbers that are set beside the papers'."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from deqcli import paired
+from deqcli.errors import InputError
+from deqcli.quantities import Claim, Finished, Measured, Quantity
+from deqcli.vocabulary import Net
+
+_CLAIM = Claim("> 0: only the twin follows", least=0.0)
+#: Settings on which the size of a difference depends.
+_SIZES = ("train_size", "test_size", "epochs")
+#: What each measure is called, and of which the paper's claim is tested.
+_TEXTS = {
+    "loss": "log(training loss / the DEQ’s), mean over epochs",
+    "end": "log(training loss / the DEQ’s), last epoch",
+    "distance": "distance of its loss curve from the DEQ’s, rms log ratio",
+    "accuracy": "the DEQ’s test accuracy − its, points",
+}
+_CLAIMED = {"distance": "DEQ’s loss curve", "accuracy": "DEQ’s test accuracy, in points,"}
+_NAMES = {Net.MATCHED: "twin", Net.PLAIN: "plain network"}
+
+
+def sentences(findings: Mapping[str, Any]) -> Iterator[str]:
+    """Say how far networks are from the DEQ at the largest width, and how sure that is.
+
+    Parameters
+    ----------
+    findings : mapping
+        As ``deqcli accuracy`` records them.
+    """
+    gaps = findings["gaps"]
+    widest = max((gap["width"] for gap in gaps), default=0)
+    predicted = {gap["net"]: gap for gap in findings["predicted"]}
+    for gap in gaps:
+        if gap["width"] == widest:
+            yield _sentence(gap, predicted.get(gap["net"]))
+    for row in findings["resolution"]:
+        if not row["enough"] and row["interval"] is not None:
+            needed = row["trials"]
+            remedy = f"{needed} trials would see it" if needed else "no 10000 trials would see it"
+            yield (
+                f"width {widest}: in {row['measure']} infinite width predicts the plain network "
+                f"{row['predicted']:+.2g} farther from the DEQ than the twin, the interval is "
+                f"+- {row['interval']:.2g}: {remedy}"
+            )
+    shares = [
+        f"{100 * row['share']:.0f} % at width {row['width']}"
+        for row in findings["clipped"]
+        if row["share"]
+    ]
+    if shares:
+        yield f"epochs in which the DEQ's norm was clipped: {', '.join(shares)}"
+
+
+def _sentence(gap: Mapping[str, Any], predicted: Mapping[str, Any] | None) -> str:
+    """Say how far a network is from the DEQ, and how far it was predicted to be."""
+
+    def ratio(key: str) -> str:
+        value, half = gap[key], gap[f"{key}_interval"]
+        sides = [] if half is None else [f"{math.exp(value + side):.3f}" for side in (-half, half)]
+        return _with(f"{math.exp(value):.3f}", " to ".join(sides), key, math.exp)
+
+    def _with(text: str, sides: str, key: str, read: Callable[[float], float]) -> str:
+        limit = f"infinite width {read(predicted[key]):.3f}" if predicted else ""
+        remarks = "; ".join(part for part in (sides, limit) if part)
+        return f"{text} ({remarks})" if remarks else text
+
+    half = gap["accuracy_interval"]
+    spread = "" if half is None else f" +- {100 * half:.2f}"
+    points = _with(f"{100 * gap['accuracy']:.2f}{spread}", "", "accuracy", lambda x: 100 * x)
+    return (
+        f"width {gap['width']}: training loss of {gap['net']} / DEQ's = {ratio('loss')}, in the "
+        f"last epoch {ratio('end')}; test accuracy DEQ - {gap['net']} = {points} points"
+    )
+
+
+def _accuracy(run: Finished) -> Measured:
+    final = 100 * paired.accuracies(run.table)
+    wide = final.index.get_level_values("width") == run.table["width"].max()
+    return paired.average(final.loc[wide, Net.DEQ].dropna())
+
+
+def _difference(run: Finished, measure: str, net: Net, infinite: bool = False) -> Measured:
+    values = paired.at_width(run, measure, infinite)[net].dropna()
+    return paired.average(values * (100 if measure == "accuracy" else 1))
+
+
+def _advantage(run: Finished, measure: str, infinite: bool = False) -> Measured:
+    values = paired.at_width(run, measure, infinite)
+    factor = 100 if measure == "accuracy" else 1
+    return paired.advantage(factor * values, signed=measure != "distance")
+
+
+def _prediction(run: Finished, measure: str, net: Net | None = None) -> str:
+    """Say what infinite width predicts, where a run has it."""
+    try:
+        if net is None:
+            predicted = _advantage(run, measure, infinite=True)
+        else:
+            predicted = _difference(run, measure, net, infinite=True)
+    except InputError:
+        return _at_width(run)
+    return f"{_at_width(run)} Infinite width predicts {predicted.value:.2g}.".replace("-", "−")
+
+
+def _at_width(run: Finished) -> str:
+    return f"At width {run.table['width'].max()}, the largest of this run."
+
+
+def _quantities() -> Iterator[Quantity]:
+    yield Quantity("accuracy", "DEQ at the largest width, % right", _accuracy, remark=_at_width)
+    for measure, text in _TEXTS.items():
+        for net, name in _NAMES.items():
+            yield Quantity(
+                f"{measure}_{net}",
+                f"{name} at the largest width: {text}",
+                partial(_difference, measure=measure, net=net),
+                remark=partial(_prediction, measure=measure, net=net),
+            )
+        if measure in _CLAIMED:
+            yield Quantity(
+                f"{measure}_advantage",
+                f"how much farther from the {_CLAIMED[measure]} the plain network is than the twin",
+                partial(_advantage, measure=measure), _CLAIM, needs=_SIZES,
+                remark=partial(_prediction, measure=measure),
+            )  # fmt: skip
+
+
+QUANTITIES = tuple(_quantities())

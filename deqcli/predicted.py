@@ -1,0 +1,159 @@
+"""What the law of a spectrum says of a study's samples: rows of a table, and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deqcli.errors import DataError, DeqcliError
+from deqcli.spectral.covariances import Covariances, covariances_of
+from deqcli.spectral.law import Span, SpectralLaw, law_on
+from deqcli.spectral.spikes import Spike
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from deqcli.data.dataset import Dataset
+    from deqcli.models import Model
+    from deqcli.vocabulary import Form, Kernel
+
+#: With more classes a law takes longer than what it is the law of.
+MOST_CLASSES = 16
+# Points of the density in a table, for each interval.
+_POINTS = 120
+
+
+def law_of_samples(
+    model: Model, kernel: Kernel, form: Form, whole: Dataset | None
+) -> SpectralLaw | str:
+    """Return the law of a DEQ's kernel on its samples, or say why there is none.
+
+    Parameters
+    ----------
+    whole : Dataset or None
+        Real data has the law of a mixture with the moments of this, the whole set.
+    """
+    data, mixture = model.inputs.data, model.inputs.mixture
+    counts = np.bincount(data.y)
+    if model.scalars is None:
+        return "points on the sphere have no law here"
+    if counts.size > MOST_CLASSES:
+        return f"laws are for at most {MOST_CLASSES} classes"
+    shares = counts / counts.sum()
+    if mixture is None and whole is None:
+        return "there is no law of these samples"
+    try:
+        if mixture is not None:
+            covariances = covariances_of(mixture.means, mixture.covariances, mixture.shape, shares)
+        else:
+            assert whole is not None
+            covariances = pooled(whole)
+        return law_on(covariances, counts, model.scalars, kernel, form)
+    except DeqcliError as error:
+        return str(error)
+
+
+def pooled(data: Dataset) -> Covariances:
+    """Return the moments of labelled samples: class means, and multiples of one covariance."""
+    n, p = data.X.shape
+    means, traces, shape = [], [], np.zeros((p, p))
+    # Each class has the shape of all, so that one decomposition serves.
+    for a in range(len(data.classes)):
+        rows = data.X[data.y == a]
+        means.append(rows.mean(axis=0))
+        rows -= means[-1]
+        traces.append(float(np.vdot(rows, rows)) / len(rows))
+        if traces[-1] == 0:
+            raise DataError(f"class {data.classes[a]} does not vary")
+        shape += rows.T @ rows / traces[-1]
+    scales = [np.array(trace) for trace in traces]
+    return covariances_of(np.sqrt(p) * np.array(means), scales, shape * (p / n))
+
+
+def name_of(spike: Spike | Mapping[str, Any], classes: tuple[str, ...]) -> str:
+    """Return in a few words what an isolated eigenvalue's vector carries."""
+    found = spike if isinstance(spike, Mapping) else vars(spike)
+    alignment = np.asarray(found["alignment"])
+    total = float(alignment.sum())
+    if found["norms"] > max(total, 0.01):
+        return "norms"
+    if total <= 0.01:
+        return "neither"
+    if found["common"] > 0.9 * total and len(alignment) > 1:
+        return "mean"
+    named = [classes[a] for a in np.flatnonzero(alignment > 0.15 * total)]
+    return f"class{'es' if len(named) > 1 else ''} {', '.join(named)}"
+
+
+def findings_of(law: SpectralLaw, form: Form, model: bool) -> dict[str, Any]:
+    """Return the law in numbers, for a record.
+
+    Parameters
+    ----------
+    model : bool
+        Whether the samples are real ones, and the mixture a model of them.
+    """
+    return {
+        "form": form,
+        "model": model,
+        "edges": [list(interval) for interval in law.edges],
+        "largest": law.largest,
+        "atoms": [list(atom) for atom in law.atoms],
+        "spikes": [
+            {
+                "position": spike.position,
+                "alignment": spike.alignment.tolist(),
+                "informative": spike.informative,
+                "common": spike.common,
+                "norms": spike.norms,
+            }
+            for spike in law.above
+        ],
+    }
+
+
+def rows_of(law: SpectralLaw, classes: tuple[str, ...]) -> pd.DataFrame:
+    """Return the law in rows: isolated eigenvalues with what they carry, then the density."""
+    import pandas as pd
+
+    spikes = pd.DataFrame(
+        {
+            "eigenvalue": [spike.position for spike in law.above],
+            "isolated": True,
+            "carries": [name_of(spike, classes) for spike in law.above],
+            "aligned": [float(spike.alignment.sum()) for spike in law.above],
+        }
+    )
+    angle = np.pi * np.arange(_POINTS + 1) / _POINTS
+    points = [Span(*interval).points(angle) for interval in law.edges]
+    atoms = [np.array([atom.position]) for atom in law.atoms]
+    x = np.sort(np.concatenate([*points, *atoms]))
+    bulk = {"eigenvalue": x, "isolated": False, "density": law.density(x),
+            "distribution": law.distribution(x)}  # fmt: skip
+    table = pd.concat([spikes, pd.DataFrame(bulk)], ignore_index=True)
+    return table.assign(index=np.arange(len(table)))
+
+
+def sentences_of(law: Mapping[str, Any], classes: tuple[str, ...]) -> Iterator[str]:
+    """Say what the law predicts."""
+    where = (
+        "a mixture with the moments of the whole set, a model of these data" if law["model"] else ""
+    )
+    bulk = f"the bulk ends at {law['edges'][-1][1]:.4g}" if law["edges"] else "there is no bulk"
+    yield f"law, {law['form']} form{f' ({where})' if where else ''}: {bulk}"
+    for spike in law["spikes"]:
+        carried = name_of(spike, classes)
+        share = spike["norms"] if carried == "norms" else sum(spike["alignment"])
+        kind = "informative" if carried.startswith("class") else "not informative"
+        place = f"{spike['position']:.4g} stands apart"
+        yield f"law: {place} and carries {carried} ({share:.0%}, {kind})"
+
+
+def isolated_values(spectrum: NDArray[np.float64], law: SpectralLaw | str) -> int:
+    """Return how many of the largest eigenvalues stand apart: as many as the law says."""
+    from deqcli.equivalents import count_isolated
+
+    return count_isolated(spectrum[::-1]) if isinstance(law, str) else len(law.above)

@@ -1,0 +1,127 @@
+r"""How long a run will take: the work that its settings mean, at the speed of two small runs.
+
+A study counts its work W in multiplications (:meth:`deqcli.study.Study.work`). Two runs of it with
+smaller sizes and counts, of :math:`W_1` and about :math:`W_1/4`, give the speed v without what
+every run costs besides:
+
+.. math:: v = \frac{W_1 - W_2}{t_1 - t_2}, \qquad T = t_1 + (W/\text{jobs} - W_1)/v.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+from deqcli.errors import DeqcliError
+from deqcli.settings import Settings
+from deqcli.study import Study, of_settings
+
+#: Settings by which work grows faster than in proportion; below the least of them, nothing is
+#: shrunk: classes need their samples, and dimensions.
+SIZES = ("n", "p", "width", "widths", "train_size", "test_size")
+_LEAST = 32
+#: Settings that say how often the same is done, and how often in a trial run.
+COUNTS = {"realizations": 8, "trials": 1, "epochs": 1, "steps": 10}
+#: Work of a trial run: about a second.
+_TRIAL = 2e10
+
+
+def estimate_seconds(
+    study: Study[Any, Any],
+    settings: Settings,
+    jobs: int,
+    measure: Callable[[Settings], float] | None = None,
+) -> float | None:
+    """Return about how many seconds a run will take, None where that cannot be told.
+
+    On a machine that does nothing else it is right within a factor of two or three. Data files are
+    read.
+
+    Parameters
+    ----------
+    study, settings
+        What would be run.
+    jobs : int
+        On how many processes.
+    measure : callable, optional
+        From settings to seconds; by default they are run and timed.
+    """
+    measure = measure or _timed
+    work = study.work(settings)
+    if work <= 0:
+        return None
+    larger = _shrunk_to(study, settings, _TRIAL)
+    smaller = _shrunk_to(study, settings, study.work(larger) / 4)
+    try:
+        measure(smaller)  # what is loaded once
+        before, after = measure(smaller), measure(larger)
+    except DeqcliError:
+        return None
+    done, less = study.work(larger), study.work(smaller)
+    # The same work, or noise, says nothing of the speed but that it is at least this.
+    gained = after - before if done > less and after > 1.1 * before else after
+    speed = (done - less if gained != after else done) / max(gained, 1e-6)
+    return after + max(work / jobs - done, 0.0) / speed
+
+
+def _shrunk_to(study: Study[Any, Any], settings: Settings, work: float) -> Settings:
+    """Return settings with few counts, and sizes so much smaller that their work is about this."""
+    low, high = 0.0, 1.0
+    best = _shrunk(settings, high)
+    if study.work(best) <= work:
+        return best
+    for _ in range(12):
+        middle = 0.5 * (low + high)
+        best = _shrunk(settings, middle)
+        low, high = (middle, high) if study.work(best) < work else (low, middle)
+    return best
+
+
+def _shrunk(settings: Settings, factor: float) -> Settings:
+    """Return settings with all sizes times a factor, and few counts."""
+    smaller = dataclasses.replace(settings)
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if field.name in SIZES:
+            value = _scaled(value, factor)
+        elif field.name in COUNTS and isinstance(value, int):
+            value = min(value, COUNTS[field.name])
+        # Past the checks, as a whole: sizes belong together, and a run checks what it is given.
+        object.__setattr__(smaller, field.name, value)
+    return smaller
+
+
+def _scaled(value: Any, factor: float) -> Any:
+    if isinstance(value, tuple):
+        return tuple(dict.fromkeys(_scaled(entry, factor) for entry in value))
+    if not isinstance(value, int) or value <= 0:
+        return value
+    return max(round(value * factor), min(value, _LEAST))
+
+
+def _timed(settings: Settings) -> float:
+    from deqcli.runs.execute import run
+
+    # Of this process alone, which other work on the machine does not change.
+    started = time.process_time()
+    run(settings, jobs=1)
+    return (time.process_time() - started) / of_settings(settings).threads
+
+
+def in_words(seconds: float) -> str:
+    """Return a time as a person would say it.
+
+    Examples
+    --------
+    >>> in_words(0.4), in_words(44), in_words(200), in_words(9000), in_words(400000)
+    ('a second', '44 seconds', '3 minutes', '2.5 hours', '4.6 days')
+    """
+    if seconds < 1.5:
+        return "a second"
+    limits = {"seconds": (90, 1), "minutes": (5400, 60), "hours": (129600, 3600)}
+    for unit, (limit, length) in limits.items():
+        if seconds < limit:
+            return f"{seconds / length:.{1 if length == 3600 else 0}f} {unit}"
+    return f"{seconds / 86400:.1f} days"

@@ -1,0 +1,1 @@
+"""The limiting spectra of kernels on mixtures: density, edges, atoms, isolated eigenvalues."""

@@ -1,0 +1,312 @@
+r"""The covariances of a mixture, as the coupled equations of its spectrum ask for them.
+
+With :math:`\Psi = (I + \sum_b y_bC_b)^{-1}`, for numbers y real or complex,
+
+.. math:: h_a = \tfrac1p\operatorname{tr}C_a\Psi, \qquad
+          \Omega_{ab} = \tfrac1p\operatorname{tr}C_a\Psi C_b\Psi = -\partial h_a/\partial y_b
+
+and :math:`M\Psi M^\top` for the means (theory.md §10). Covariances that commute cost O(p) a
+solution, O(1) if they are multiples of the identity; others O(p^2), and are expanded.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+
+Array = NDArray[np.float64]
+Numbers = NDArray[Any]
+# Off-diagonal parts below this, relative to the matrix, are rounding.
+_COMMUTES = 1e-9
+
+
+class Covariances(abc.ABC):
+    """Covariances and means of K classes in p dimensions."""
+
+    dimension: int
+    #: What has the same interface, is cheap, and comes near.
+    surrogate: Commuting
+
+    @abc.abstractmethod
+    def response(self, y: Numbers) -> Numbers:
+        """Return h, of shape (..., K), for y of shape (..., K)."""
+
+    @abc.abstractmethod
+    def omega(self, y: Numbers) -> Numbers:
+        """Return Omega, of shape (..., K, K)."""
+
+    @abc.abstractmethod
+    def mean_form(self, y: Array) -> Array:
+        r"""Return :math:`M\Psi M^\top`, of shape (K, K), for y of shape (K,)."""
+
+    @abc.abstractmethod
+    def mean_slope(self, y: Array, change: Array) -> Array:
+        r"""Return the derivative of :meth:`mean_form` along a change of y."""
+
+    @abc.abstractmethod
+    def weighted_means(self) -> Array:
+        r"""Return :math:`\mu_b^\top C_a\mu_b`, of shape (K, K): row a, column b."""
+
+    @property
+    @abc.abstractmethod
+    def products(self) -> Array:
+        r"""Return :math:`\operatorname{tr}C_aC_b/p`, of shape (K, K)."""
+
+    @property
+    @abc.abstractmethod
+    def rank(self) -> int:
+        """The dimension of what all the covariances span."""
+
+    @property
+    def traces(self) -> Array:
+        r"""Return :math:`\operatorname{tr}C_a/p`, of shape (K,)."""
+        return np.asarray(self.response(np.zeros(len(self.grams))))
+
+    def directions(self, y: Array) -> Array:
+        """Return the signs of Psi in its basis; they change across a part of the spectrum."""
+        return np.asarray(np.sign(1 + y @ self.surrogate.eigenvalues))
+
+    @property
+    def norm(self) -> float:
+        """The largest eigenvalue of all classes, or nearly."""
+        return float(self.surrogate.eigenvalues.max())
+
+    @property
+    @abc.abstractmethod
+    def grams(self) -> Array:
+        r"""Return :math:`\mu_a^\top\mu_b`, of shape (K, K)."""
+
+
+@dataclass(frozen=True)
+class Commuting(Covariances):
+    """Covariances that are diagonal in one basis.
+
+    Attributes
+    ----------
+    eigenvalues : ndarray of shape (K, q)
+        Of each class, in the common basis; equal columns may be taken together.
+    multiplicities : ndarray of shape (q,)
+        How many columns were; their sum is p.
+    mean_products : ndarray of shape (q, K, K)
+        Products of two means' coordinates in that basis, summed over the equal columns.
+    """
+
+    eigenvalues: Array
+    multiplicities: Array
+    mean_products: Array
+
+    @property
+    def dimension(self) -> int:  # type: ignore[override]
+        """The dimension p."""
+        return round(float(self.multiplicities.sum()))
+
+    @property
+    def surrogate(self) -> Commuting:  # type: ignore[override]
+        """Itself."""
+        return self
+
+    def _psi(self, y: Numbers) -> Numbers:
+        return np.asarray(1 / (1 + y @ self.eigenvalues))
+
+    def response(self, y: Numbers) -> Numbers:
+        """See :class:`Covariances`."""
+        weights = self.eigenvalues * (self.multiplicities / self.dimension)
+        return np.asarray(self._psi(y) @ weights.T)
+
+    @cached_property
+    def _pairs(self) -> Array:
+        e = self.eigenvalues
+        pairs = np.einsum("aj,bj,j->jab", e, e, self.multiplicities / self.dimension)
+        return np.asarray(pairs.reshape(len(pairs), -1))
+
+    def omega(self, y: Numbers) -> Numbers:
+        """See :class:`Covariances`."""
+        k = len(self.eigenvalues)
+        return np.asarray((self._psi(y) ** 2 @ self._pairs).reshape(*y.shape, k))
+
+    def mean_form(self, y: Array) -> Array:
+        """See :class:`Covariances`."""
+        return np.asarray(np.einsum("j,jab->ab", self._psi(y), self.mean_products))
+
+    def mean_slope(self, y: Array, change: Array) -> Array:
+        """See :class:`Covariances`."""
+        weights = -(self._psi(y) ** 2) * (change @ self.eigenvalues)
+        return np.asarray(np.einsum("j,jab->ab", weights, self.mean_products))
+
+    def weighted_means(self) -> Array:
+        """See :class:`Covariances`."""
+        return np.asarray(np.einsum("aj,jbb->ab", self.eigenvalues, self.mean_products))
+
+    @property
+    def rank(self) -> int:
+        """See :class:`Covariances`."""
+        total = self.eigenvalues.sum(axis=0)
+        return round(float(self.multiplicities[total > _COMMUTES * total.max()].sum()))
+
+    @property
+    def products(self) -> Array:
+        """See :class:`Covariances`."""
+        return self._pairs.sum(axis=0).reshape(len(self.eigenvalues), -1)
+
+    @property
+    def grams(self) -> Array:
+        """See :class:`Covariances`."""
+        return np.asarray(self.mean_products.sum(axis=0))
+
+
+@dataclass(frozen=True)
+class General(Covariances):
+    r"""Covariances that do not commute, to third order in how far they are from it.
+
+    In the basis that diagonalises their weighted sum, :math:`C_b = \mathrm{diag}(e_b) + O_b`.
+    With :math:`a = 1/(1 + \sum_by_be_b)` entry by entry,
+
+    .. math:: \log\det(I + \textstyle\sum y_bC_b) = -\sum_j\log a_j
+       - \tfrac12\sum_{bc}y_by_c\,a^\top(O_b\circ O_c)a + \dots,
+
+    whose derivatives are h; :math:`\sum_by_bO_b` vanishes where y follows the weights, as it
+    nearly does. A solution costs :math:`O(K^2p^2)`.
+
+    Attributes
+    ----------
+    surrogate : Commuting
+        The diagonals.
+    rest : ndarray of shape (K, p, p)
+        :math:`O_b`.
+    squares : ndarray of shape (K, K, p, p)
+        Their products entry by entry.
+    means : ndarray of shape (K, p)
+        In the same basis.
+    """
+
+    surrogate: Commuting
+    rest: Array
+    squares: Array
+    means: Array
+
+    @property
+    def dimension(self) -> int:  # type: ignore[override]
+        """The dimension p."""
+        return int(self.means.shape[1])
+
+    def response(self, y: Numbers) -> Numbers:
+        """See :class:`Covariances`."""
+        e = self.surrogate.eigenvalues
+        a = 1 / (1 + y @ e)
+        k = len(e)
+        # Products of each square with a, summed over one of its two classes.
+        rows = np.zeros((*y.shape, e.shape[1]), dtype=a.dtype)
+        for b in range(k):
+            for c in range(b, k):
+                product = a @ self.squares[b, c]
+                rows[..., b, :] += y[..., c, None] * product
+                if c > b:
+                    rows[..., c, :] += y[..., b, None] * product
+        total = np.einsum("...b,...bj->...j", y, rows)
+        first = (a + a**2 * total) @ e.T
+        return np.asarray((first - np.einsum("...j,...bj->...b", a, rows)) / self.dimension)
+
+    def omega(self, y: Numbers) -> Numbers:
+        """See :class:`Covariances`; by differences."""
+        step = 1e-5 * float(np.abs(y).max()) + 1e-12
+        shifts = step * np.eye(y.shape[-1])
+        behind, ahead = self.response(
+            y[..., None, :] + np.stack([-shifts, shifts])[:, None]
+            if y.ndim > 1
+            else y + np.stack([-shifts, shifts])
+        )
+        return np.asarray(np.swapaxes(behind - ahead, -1, -2) / (2 * step))
+
+    def mean_form(self, y: Array) -> Array:
+        """See :class:`Covariances`."""
+        a = 1 / (1 + y @ self.surrogate.eigenvalues)
+        moved = (a * self.means).T
+        across = np.tensordot(y, self.rest, 1) @ moved
+        return np.asarray(self.means @ moved - moved.T @ across + across.T @ (a[:, None] * across))
+
+    def mean_slope(self, y: Array, change: Array) -> Array:
+        """See :class:`Covariances`; by differences."""
+        step = 1e-5 * float(np.abs(y).max()) / max(float(np.abs(change).max()), 1e-300)
+        ahead, behind = self.mean_form(y + step * change), self.mean_form(y - step * change)
+        return np.asarray((ahead - behind) / (2 * step))
+
+    def weighted_means(self) -> Array:
+        """See :class:`Covariances`."""
+        off = np.einsum("bi,aij,bj->ab", self.means, self.rest, self.means, optimize=True)
+        return np.asarray(self.surrogate.weighted_means() + off)
+
+    @property
+    def rank(self) -> int:
+        """See :class:`Covariances`."""
+        return self.surrogate.rank
+
+    @property
+    def products(self) -> Array:
+        """See :class:`Covariances`."""
+        return self.surrogate.products + self.squares.sum(axis=(2, 3)) / self.dimension
+
+    @property
+    def grams(self) -> Array:
+        """See :class:`Covariances`."""
+        return self.surrogate.grams
+
+
+def covariances_of(
+    means: Array,
+    covariances: Sequence[Array],
+    shape: Array | None = None,
+    weights: Array | None = None,
+) -> Covariances:
+    """Return the covariances of a mixture in the cheapest form.
+
+    Parameters
+    ----------
+    means : ndarray of shape (K, p)
+    covariances : sequence of K arrays
+        Numbers, diagonals of shape (p,) or matrices of shape (p, p).
+    shape : ndarray of shape (p, p), optional
+        A matrix that the numbers in ``covariances`` multiply.
+    weights : ndarray of shape (K,), optional
+        Shares of the classes, near which :class:`General` covariances are expanded.
+
+    Examples
+    --------
+    >>> scalar = covariances_of(np.eye(2, 50), [np.array(1.0), np.array(2.0)])
+    >>> scalar.response(np.array([1.0, 0.5])).round(3)         # C_a / (1 + 1 + 0.5 * 2)
+    array([0.333, 0.667])
+    """
+    p = means.shape[1]
+    if shape is not None:
+        values, basis = eigh(shape, check_finite=False)
+        scales = np.array([float(c) for c in covariances])
+        return _commuting(np.outer(scales, np.maximum(values, 0.0)), means @ basis)
+    if all(c.ndim == 0 for c in covariances):
+        scales = np.array([float(c) for c in covariances])
+        return Commuting(scales[:, None], np.array([float(p)]), (means @ means.T)[None])
+    if all(c.ndim < 2 for c in covariances):
+        return _commuting(np.stack([np.broadcast_to(c, p) for c in covariances]), means)
+    matrices = np.stack([c if c.ndim == 2 else np.diag(np.broadcast_to(c, p)) for c in covariances])
+    shares = np.full(len(matrices), 1 / len(matrices)) if weights is None else weights
+    _, basis = eigh(np.tensordot(shares, matrices, 1), check_finite=False)
+    rest = np.stack([basis.T @ matrix @ basis for matrix in matrices])
+    diagonals = np.stack([np.diagonal(matrix) for matrix in rest])
+    common = _commuting(diagonals, means @ basis)
+    rest[:, np.arange(p), np.arange(p)] = 0.0
+    if np.linalg.norm(rest) <= _COMMUTES * np.linalg.norm(matrices):
+        return common
+    return General(common, rest, rest[:, None] * rest[None], means @ basis)
+
+
+def _commuting(eigenvalues: Array, means: Array) -> Commuting:
+    return Commuting(
+        eigenvalues,
+        np.ones(eigenvalues.shape[1]),
+        np.ascontiguousarray(np.einsum("aj,bj->jab", means, means)),
+    )

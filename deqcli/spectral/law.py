@@ -1,0 +1,351 @@
+"""The law of a kernel's spectrum on a mixture: density, edges, atom, isolated eigenvalues.
+
+For n samples in p dimensions, both large, the eigenvalues of a kernel fill the law's support; a
+few stand apart, at places and with eigenvectors that the law gives (theory.md §10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.fft import dct
+
+from deqcli.checks import shown
+from deqcli.display import Displayed
+from deqcli.errors import ConvergenceError, DataError, InputError
+from deqcli.own_norms import kernel_expansion
+from deqcli.scalars import Coefficients, ExplicitScalars, ImplicitScalars
+from deqcli.spectral.coupled import Coupled
+from deqcli.spectral.covariances import Covariances, covariances_of
+from deqcli.spectral.forms import Model, own_norm_form, papers_form
+from deqcli.spectral.spikes import Spike, SpikeFinder
+from deqcli.spectral.support import Atom, Intervals, atoms_of, density_of, intervals_of
+from deqcli.statistics import MixtureStatistics
+from deqcli.vocabulary import Form, Kernel
+
+Array = NDArray[np.float64]
+
+# Mean of the Tracy-Widom law of real symmetric matrices.
+_TRACY_WIDOM = -1.2065335745820
+# Points in each interval at which the distribution is known, and beyond which so is the density
+# where every point costs matrix inverses.
+_NODES, _COSTLY_NODES = 400, 40
+
+
+class Mixture(Protocol):
+    """What the law asks of a mixture (:class:`deqcli.GaussianMixture` is one)."""
+
+    @property
+    def means(self) -> Array:
+        """Of shape (K, p)."""
+        ...
+
+    @property
+    def covariances(self) -> tuple[Array, ...]:
+        """Numbers, diagonals or matrices."""
+        ...
+
+    @property
+    def shape(self) -> Array | None:
+        """What the numbers multiply."""
+        ...
+
+    def statistics(self, counts: NDArray[np.int64]) -> MixtureStatistics:
+        """Return the statistics; refuses wrong counts."""
+        ...
+
+
+@dataclass(frozen=True, repr=False)
+class SpectralLaw(Displayed):
+    r"""The law of a kernel's spectrum.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (K,)
+        Samples of each class.
+    equations : Coupled
+        The coupled equations of the bulk.
+    edges : tuple of pairs of float
+        Intervals of the bulk, in ascending order; empty where all eigenvalues coincide.
+    atoms : tuple of Atom
+        Eigenvalues that coincide.
+    spikes : tuple of Spike
+        Isolated eigenvalues, the largest first.
+    """
+
+    counts: NDArray[np.int64]
+    equations: Coupled
+    edges: Intervals
+    atoms: tuple[Atom, ...]
+    spikes: tuple[Spike, ...]
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "samples": tuple(map(int, self.counts)),
+            "bulk": ", ".join(f"{left:.6g} to {right:.6g}" for left, right in self.edges) or "none",
+            "atoms": ", ".join(f"{a.mass:.4g} at {a.position:.6g}" for a in self.atoms) or "none",
+            "isolated": tuple(spike.position for spike in self.spikes) or "none",
+        }
+
+    @property
+    def edge(self) -> float:
+        """The right end of the bulk (an atom's place if there is nothing else)."""
+        return max([atom.position for atom in self.atoms] + [right for _, right in self.edges])
+
+    @property
+    def atom(self) -> Atom | None:
+        """The largest atom, as position and mass, or None."""
+        return max(self.atoms, key=lambda atom: atom.mass, default=None)
+
+    @property
+    def above(self) -> tuple[Spike, ...]:
+        """The isolated eigenvalues above the bulk, the largest first."""
+        return tuple(spike for spike in self.spikes if spike.position > self.edge)
+
+    @cached_property
+    def largest(self) -> float:
+        r"""The mean of the bulk's largest eigenvalue at this n, a little inside the edge.
+
+        With a density :math:`\frac A\pi\sqrt{E - \lambda}` near the edge E it is
+        :math:`E + (nA)^{-2/3}E[TW_1]`, by the Tracy-Widom law.
+        """
+        if not self.edges or self.edges[-1][1] < self.edge:
+            return self.edge
+        left, right = self.edges[-1]
+        near = (1e-2 if self._costly else 1e-4) * (right - left)
+        rise = np.pi * float(self.density(right - near)) / np.sqrt(near)
+        return float(right + _TRACY_WIDOM * (self.counts.sum() * rise) ** (-2 / 3))
+
+    def density(self, x: ArrayLike) -> Array:
+        """Return the density of the bulk, of the shape of ``x``; zero outside of the edges.
+
+        Atoms have no density, and isolated eigenvalues no share.
+        """
+        points = _points(x)
+        out = np.zeros(points.shape)
+        for number, (left, right) in enumerate(self.edges):
+            inside = (points > left) & (points < right)
+            if not inside.any():
+                continue
+            where = points[inside]
+            if self._costly and where.size > _COSTLY_NODES:
+                out[inside] = self._series[number].density(where)
+            else:
+                unique, back = np.unique(where, return_inverse=True)
+                out[inside] = self._solved(unique)[back]
+        return out
+
+    def distribution(self, x: ArrayLike) -> Array:
+        """Return the share of eigenvalues up to each ``x``, of its shape, atoms included."""
+        points = _points(x)
+        out = np.zeros(points.shape)
+        for atom in self.atoms:
+            out += atom.mass * (points >= atom.position)
+        for series in self._series:
+            out += series.distribution(points)
+        return out
+
+    def _solved(self, points: Array) -> Array:
+        width = self.equations.covariances.dimension + self.equations.shares.size
+        step = max(1, 4_000_000 // width)
+        parts = [points[start : start + step] for start in range(0, points.size, step)]
+        return np.concatenate([density_of(self.equations, part, self.atoms) for part in parts])
+
+    @property
+    def _costly(self) -> bool:
+        covariances = self.equations.covariances
+        return covariances.surrogate is not covariances
+
+    @cached_property
+    def _series(self) -> tuple[_Series, ...]:
+        count = _COSTLY_NODES if self._costly else _NODES
+        return tuple(_Series.of(self._solved, Span(*interval), count) for interval in self.edges)
+
+
+@dataclass(frozen=True)
+class Span:
+    r"""An interval with the angle :math:`\theta \in [0, \pi]`, in the logarithm if it is wide.
+
+    :math:`u = \frac{u_1 + u_2}2 + \frac{u_2 - u_1}2\cos\theta` for :math:`u = x` or
+    :math:`\log x`: points are close at the ends, where a density has square roots.
+    """
+
+    left: float
+    right: float
+
+    @property
+    def wide(self) -> bool:
+        """Whether it spans orders of magnitude."""
+        return self.left > 0 and self.right > 30 * self.left
+
+    def points(self, angle: Array) -> Array:
+        """Return the points at angles."""
+        first, last = self._ends
+        u = 0.5 * (first + last) + 0.5 * (last - first) * np.cos(angle)
+        return np.clip(np.exp(u) if self.wide else u, self.left, self.right)
+
+    def angles(self, points: Array) -> Array:
+        """Return the angles of points; those outside have that of the nearest end."""
+        first, last = self._ends
+        inside = np.clip(points, self.left, self.right)
+        unit = (2 * (np.log(inside) if self.wide else inside) - first - last) / (last - first)
+        return np.asarray(np.arccos(np.clip(unit, -1.0, 1.0)))
+
+    def speed(self, angle: Array) -> Array:
+        r"""Return :math:`-dx/d\theta`."""
+        first, last = self._ends
+        speed = 0.5 * (last - first) * np.sin(angle)
+        return np.asarray(speed * self.points(angle) if self.wide else speed)
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        ends = (self.left, self.right)
+        return (float(np.log(ends[0])), float(np.log(ends[1]))) if self.wide else ends
+
+
+@dataclass(frozen=True)
+class _Series:
+    r"""A density times :meth:`Span.speed` as :math:`\sum_kc_k\cos k\theta`."""
+
+    span: Span
+    coefficients: Array
+
+    @staticmethod
+    def of(density: Callable[[Array], Array], span: Span, count: int) -> _Series:
+        """Return the series through as many points."""
+        angle = np.pi * (np.arange(count) + 0.5) / count
+        coefficients = dct(density(span.points(angle)) * span.speed(angle)) / count
+        coefficients[0] /= 2
+        return _Series(span, coefficients)
+
+    def density(self, points: Array) -> Array:
+        """Return the density at points inside."""
+        angle = self.span.angles(points)
+        values = np.polynomial.chebyshev.chebval(np.cos(angle), self.coefficients)
+        return np.maximum(values / self.span.speed(angle), 0.0)
+
+    def distribution(self, points: Array) -> Array:
+        """Return the integral of the density up to each point."""
+        k = np.arange(1, self.coefficients.size)
+        angle = self.span.angles(points)
+        waves = np.sin(np.multiply.outer(angle, k)) @ (self.coefficients[1:] / k)
+        # At the left end the waves are rounding.
+        found = self.coefficients[0] * (np.pi - angle) - waves
+        return np.where(points > self.span.left, found, 0.0)
+
+
+def _points(x: ArrayLike) -> Array:
+    try:
+        points = np.asarray(x).astype(np.float64, casting="same_kind")
+    except (TypeError, ValueError):
+        raise DataError(f"`x` is {shown(x)}; give numbers.") from None
+    if not np.isfinite(points).all():
+        raise DataError("`x` has values that are not finite; give numbers.")
+    return points
+
+
+def spectral_law(
+    mixture: Mixture,
+    counts: Sequence[int] | NDArray[np.int64],
+    scalars: ImplicitScalars | ExplicitScalars | Coefficients,
+    kernel: Kernel | str = Kernel.CK,
+    form: Form | str = Form.PAPERS,
+) -> SpectralLaw:
+    r"""Return the law of a kernel's spectrum on samples of a Gaussian mixture.
+
+    Parameters
+    ----------
+    mixture : GaussianMixture
+        Any covariances. Full ones that do not commute cost matrix inverses.
+    counts : sequence of K int
+        Samples of each class; classes without samples play no role.
+    scalars : ImplicitScalars, ExplicitScalars or Coefficients
+        Of the network, made with the mixture's ``statistics(counts).tau0``.
+    kernel : Kernel or str
+        One of the four; ``ck`` or ``ntk`` for an explicit network.
+    form : Form or str
+        ``papers``: the law of the papers' equivalent; ``own-norm``: that of the exact kernel,
+        to higher order in 1/p.
+
+    Examples
+    --------
+    >>> from deqcli import GaussianMixture, implicit_scalars
+    >>> means = np.zeros((2, 1000))
+    >>> means[:, 0] = 2.5, -2.5
+    >>> mixture = GaussianMixture(means, [1.0, 1.0])
+    >>> law = spectral_law(mixture, [400, 400], implicit_scalars("relu", 0.2))
+    >>> round(law.edge, 3), [round(spike.position, 3) for spike in law.spikes]
+    (0.838, [1.547])
+    >>> law.spikes[0].alignment.round(3), law.atom is None
+    (array([0.417, 0.417]), True)
+    """
+    try:
+        mixture.statistics(np.asarray(counts))  # refuses wrong counts
+        means, matrices, shape = mixture.means, mixture.covariances, mixture.shape
+    except AttributeError:
+        raise InputError(f"`mixture` is {shown(mixture)}; give a GaussianMixture.") from None
+    sizes = np.asarray(counts, dtype=np.int64)
+    present = np.flatnonzero(sizes)
+    covariances = covariances_of(
+        means[present], [matrices[a] for a in present], shape, sizes[present] / sizes.sum()
+    )
+    return law_on(covariances, sizes, scalars, kernel, form)
+
+
+def law_on(
+    covariances: Covariances,
+    counts: NDArray[np.int64],
+    scalars: ImplicitScalars | ExplicitScalars | Coefficients,
+    kernel: Kernel | str,
+    form: Form | str,
+) -> SpectralLaw:
+    """Return the law for given covariances, those of the classes that have samples."""
+    present = counts[counts > 0]
+    try:
+        with np.errstate(all="ignore"):
+            return law_of(
+                _model(covariances, scalars, kernel, Form.of(form, "form"), present), counts
+            )
+    except (ConvergenceError, np.linalg.LinAlgError):
+        raise ConvergenceError(
+            f"the spectrum of {counts.sum()} samples in {covariances.dimension} dimensions has no "
+            "law that could be found; give a dimension of the order of their number and moderate "
+            "means."
+        ) from None
+
+
+def _model(
+    covariances: Covariances, scalars: Any, kernel: Kernel | str, form: Form, counts: Any
+) -> Model:
+    if form is Form.OWN_NORM:
+        return own_norm_form(covariances, kernel_expansion(scalars, kernel), counts)
+    if not isinstance(scalars, ImplicitScalars | ExplicitScalars | Coefficients):
+        raise InputError(f"`scalars` is {shown(scalars)}; give scalars of a network.")
+    c = scalars if isinstance(scalars, Coefficients) else scalars.coefficients(kernel)
+    return papers_form(covariances, c, counts)
+
+
+def law_of(model: Model, counts: NDArray[np.int64]) -> SpectralLaw:
+    """Return the law of a model of the classes that have samples."""
+    equations, low_rank = model
+    atoms = atoms_of(equations)
+    edges = intervals_of(equations, atoms)
+    finder = SpikeFinder(equations, low_rank, int(counts.sum()))
+    found = finder.outside(sorted([*edges, *((a.position, a.position) for a in atoms)]))
+    # Offsets have tails: beside their intervals nothing is seen apart.
+    blur = 3 * equations.offset_deviation
+    top = edges[-1][1] if edges else -np.inf
+    ends = np.array([end for interval in edges for end in interval])
+    spikes = []
+    for spike in found:
+        if spike.position < top and np.abs(ends - spike.position).min() < blur:
+            continue
+        alignment = np.zeros(counts.size)
+        alignment[counts > 0] = spike.alignment
+        spikes.append(replace(spike, alignment=alignment))
+    return SpectralLaw(counts, equations, edges, atoms, tuple(spikes))

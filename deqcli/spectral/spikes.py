@@ -1,0 +1,251 @@
+r"""The isolated eigenvalues of a law, and what their eigenvectors carry.
+
+The matrix is noise plus a part of small rank, :math:`H_0 + UAU^\top`, so that its eigenvalues
+outside the support of :math:`H_0` are where
+
+.. math:: \Phi(\lambda) = A^{-1} + \lim U^\top(H_0 - \lambda)^{-1}U
+   = \begin{bmatrix}\mathrm{diag}(\eta_a) & I & \Gamma\\ I & -M\Psi M^\top & 0\\
+     \Gamma^\top & 0 & S + \Delta\end{bmatrix}
+
+is singular (theory.md §10). Phi has no poles there and increases, so that each of its eigenvalues
+has at most one root in a gap, and their number is known from signs at the gap's ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from deqcli.errors import ConvergenceError
+from deqcli.spectral.coupled import Coupled, State
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LowRank:
+    r"""The part of small rank, given on groups of samples.
+
+    Attributes
+    ----------
+    linear : ndarray of shape (m,)
+        :math:`D_1`, by which a group's samples, means included, are multiplied.
+    columns : ndarray of shape (m, r)
+        Further columns of U: values of the groups' samples.
+    signs : ndarray of shape (r,)
+        :math:`\pm1`, their places on the diagonal of A.
+    norms : ndarray of shape (m,)
+        By how many standard deviations a group's norms depart from their class's mean.
+    """
+
+    linear: Array
+    columns: Array
+    signs: Array
+    norms: Array
+
+
+@dataclass(frozen=True)
+class Spike:
+    r"""An isolated eigenvalue and its eigenvector v.
+
+    Attributes
+    ----------
+    position : float
+    alignment : ndarray of shape (K,)
+        :math:`(j_a^\top v)^2/n_a` for each class a: which share of v is constant on it.
+    informative : float
+        Share of v that tells classes apart: constant on each class, with mean zero over all.
+    common : float
+        Share of v that all samples have in common, :math:`(1^\top v)^2/n`.
+    norms : float
+        Share of v that follows the samples' norms within classes.
+    """
+
+    position: float
+    alignment: Array
+    informative: float
+    common: float
+    norms: float
+
+    @property
+    def carries(self) -> str:
+        """What the eigenvector carries most of: classes, mean, norms or neither."""
+        shares = {"classes": self.informative, "mean": self.common, "norms": self.norms}
+        name = max(shares, key=lambda key: shares[key])
+        return name if shares[name] > 0.01 else "neither"
+
+
+class SpikeFinder:
+    """Finds isolated eigenvalues of the equations' matrix with a part of small rank added."""
+
+    def __init__(self, equations: Coupled, low_rank: LowRank, n: int) -> None:
+        self.equations, self.low_rank, self.n = equations, low_rank, n
+        k, r = equations.n_classes, low_rank.signs.size
+        self._parts = slice(0, k), slice(k, 2 * k), slice(2 * k, 2 * k + r)
+        # Means and columns enter with the dimension's root, so that all entries are of order 1.
+        shares = equations.ratio * equations.shares
+        size = np.sqrt(equations.covariances.dimension)
+        # The unit of features' variances, which samples' are divided by.
+        self._unit = float(equations.shares @ equations.covariances.traces[equations.classes])
+        linear = np.sqrt(self._unit) * low_rank.linear
+        self._squares = shares * linear**2
+        self._cross = size * (shares * linear)[:, None] * low_rank.columns
+        self._columns = size**2 * shares
+
+    def _form(self, g: Array, means: Array) -> Array:
+        """Return the part of Phi that is linear in the resolvents, and that of the means."""
+        first, second, third = self._parts
+        members, columns = self.equations.members, self.low_rank.columns
+        out = np.zeros((third.stop, third.stop))
+        out[first, first] = np.diag((self._squares * g) @ members)
+        out[first, third] = members.T @ (self._cross * g[:, None])
+        out[third, first] = out[first, third].T
+        out[third, third] = columns.T @ ((self._columns * g)[:, None] * columns)
+        out[second, second] = -means / self._unit
+        return out
+
+    def phi(self, state: State) -> Array:
+        """Return Phi at a solution of the equations."""
+        first, second, third = self._parts
+        out = self._form(state.g, self.equations.covariances.mean_form(state.y))
+        identity = np.eye(self.equations.n_classes)
+        out[first, second], out[second, first] = identity, identity
+        out[third, third] += np.diag(self.low_rank.signs)
+        return out
+
+    def outside(self, pieces: Sequence[tuple[float, float]]) -> tuple[Spike, ...]:
+        """Return all isolated eigenvalues, the largest first.
+
+        Parameters
+        ----------
+        pieces : sequence of pairs of float
+            Where the spectrum lies, in ascending order: intervals, and atoms as points.
+        """
+        equations = self.equations
+        ends = [-np.inf, *(end for piece in pieces for end in piece), np.inf]
+        spikes: list[Spike] = []
+        for low, high in zip(ends[::2], ends[1::2], strict=True):
+            if high - low <= 1e-6 * equations.span:
+                continue
+            if np.isfinite(low) and np.isfinite(high):
+                inside = 0.5 * (low + high)
+                guess = equations.surrogate.above(np.array([inside])).unknowns[0].real
+            else:
+                far = equations.bound + equations.span
+                inside = low + far if np.isfinite(low) else high - far
+                guess = equations.far
+            state = equations.on_axis(inside, np.ascontiguousarray(guess))
+            if state is None or equations.stability(state) >= 1:
+                continue
+            try:
+                spikes += self.between(low, high, inside, state.unknowns)
+            except ConvergenceError:
+                # In a narrow gap edges may be a little off; above the bulk they may not.
+                if np.isinf(high):
+                    raise
+        return tuple(sorted(spikes, key=lambda spike: -spike.position))
+
+    def between(self, low: float, high: float, inside: float, start: Array) -> list[Spike]:
+        """Return the isolated eigenvalues in a gap.
+
+        Parameters
+        ----------
+        low, high : float
+            Ends of the gap; one may be infinite.
+        inside : float
+            A point of it.
+        start : ndarray of shape (2K,)
+            A solution there.
+        """
+        known = {inside: start}
+        span = self.equations.span
+
+        def solve(point: float) -> State | None:
+            nearest = min(known, key=lambda other: abs(other - point))
+            state = self._reach(nearest, known[nearest], point)
+            if state is not None:
+                known[point] = state.unknowns
+            return state
+
+        def eigenvalues(point: float) -> Array:
+            state = solve(point)
+            if state is None:
+                raise ConvergenceError("the equations of isolated eigenvalues did not converge.")
+            return np.asarray(np.linalg.eigvalsh(self.phi(state)))
+
+        def negative(point: float) -> int:
+            return int(np.sum(eigenvalues(point) < 0))
+
+        def end(edge: float, outwards: int) -> float:
+            # At the edge itself there is no solution; as near to it as there is one.
+            margins = [margin * span for margin in (1e-6, 1e-5, 1e-4, 1e-3)]
+            points = [edge - outwards * margin for margin in margins]
+            inner = [point for point in points if outwards * (point - inside) > 0]
+            return next((point for point in inner if solve(point) is not None), inside)
+
+        at_infinity = self.equations.n_classes + int(np.sum(self.low_rank.signs < 0))
+        left = end(low, -1) if np.isfinite(low) else inside
+        right = end(high, +1) if np.isfinite(high) else inside
+        while np.isinf(high) and negative(right) > at_infinity:
+            right += max(span, abs(right))
+        while np.isinf(low) and negative(left) < at_infinity:
+            left -= max(span, abs(left))
+        if left >= right:
+            return []
+        spikes = []
+        for place in range(negative(right), negative(left)):
+            root = brentq(
+                lambda point, place=place: float(eigenvalues(point)[place]),
+                left, right, xtol=1e-12 * span, rtol=1e-12,
+            )  # fmt: skip
+            state = solve(root)
+            assert state is not None
+            spikes.append(self._spike(state, root, place))
+        return spikes
+
+    def _reach(self, known: float, unknowns: Array, point: float) -> State | None:
+        """Solve at a point from a solution at another one, by steps as long as they can be."""
+        step = point - known
+        branch = self.equations.branch(self.equations.evaluate(np.array(known), unknowns))
+        while True:
+            target = point if step == point - known else known + step
+            state = self.equations.on_axis(target, unknowns)
+            if state is not None and self._belongs(state, branch):
+                if target == point:
+                    return state
+                known, unknowns, step = target, state.unknowns, point - target
+            elif abs(step) <= 1e-9 * self.equations.span:
+                return None
+            else:
+                step *= 0.5
+
+    def _belongs(self, state: State, branch: Array) -> bool:
+        same = np.array_equal(self.equations.branch(state), branch)
+        return same and self.equations.stability(state) < 1
+
+    def _spike(self, state: State, position: float, place: int) -> Spike:
+        equations, low_rank = self.equations, self.low_rank
+        null = np.linalg.eigh(self.phi(state))[1][:, place]
+        g_slope, y_slope = equations.derivative(state)
+        slope = self._form(g_slope, equations.covariances.mean_slope(state.y, y_slope))
+        first, _, third = self._parts
+        # The eigenvector's mean in each group, but for its length.
+        linear = np.sqrt(self._unit) * low_rank.linear * (equations.members @ null[first])
+        size = np.sqrt(equations.covariances.dimension)
+        values = state.g * (linear + size * (low_rank.columns @ null[third]))
+        values = values / np.sqrt(null @ slope @ null * equations.covariances.dimension)
+        # Group means v_i times the root of the group's size, so that squares add up to shares.
+        shares = self.n * equations.shares
+        of_class = shares @ equations.members
+        sums = (shares * values) @ equations.members
+        alignment = sums**2 / of_class
+        common = float(sums.sum() ** 2 / self.n)
+        by_norm = (shares * values * low_rank.norms) @ equations.members
+        weight = (shares * low_rank.norms**2) @ equations.members
+        norms = float(np.sum(np.divide(by_norm**2, weight, out=np.zeros_like(weight),
+                                       where=weight > 0)))  # fmt: skip
+        return Spike(float(position), alignment, float(alignment.sum()) - common, common, norms)

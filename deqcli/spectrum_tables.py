@@ -1,0 +1,99 @@
+"""The table of a spectrum: distances to the equivalents, rows of eigenvalues and of the law."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from deqcli.equivalents import Equivalent, operator_distance, operator_norm
+from deqcli.models import Model
+from deqcli.predicted import findings_of, rows_of
+from deqcli.spectral.law import SpectralLaw
+from deqcli.vocabulary import Form
+
+if TYPE_CHECKING:
+    from deqcli.studies.spectrum import SpectrumSettings
+
+# What a distance is relative to, what sampling alone would make of it, and the distance to the
+# other form.
+_SHARES = ("relative", "network_relative", "noise_floor", "own_norm")
+
+
+def law_rows(
+    law: SpectralLaw, form: Form, model: Model, rows: pd.DataFrame, real: bool
+) -> tuple[dict[str, Any], pd.DataFrame]:
+    """Return what a record says of a law, and its rows beside those of a spectrum."""
+    shared = {str(name): value for name, value in rows.iloc[0].items()}
+    own = dict.fromkeys(("distance", "norm", *_SHARES), math.nan)
+    for name in ("eigenvalue", "isolated", "index"):
+        del shared[name]
+    added = rows_of(law, model.inputs.data.classes).assign(**{**shared, **own, "source": "law"})
+    return findings_of(law, form, real), added
+
+
+def distances_of(
+    settings: SpectrumSettings, model: Model, kernel: NDArray[np.float64], closed: Equivalent
+) -> dict[str, Any]:
+    r"""Return the operator-norm distance of a kernel to its equivalent, and what it is part of.
+
+    A pre-activation kernel is :math:`\sigma_a^2` times the network's plus the inputs'
+    :math:`\sigma_b^2 XX^\top`, which its equivalent has exactly: one distance gives both, but the
+    inputs' part makes it look small beside the norm. So ``network_relative`` sets it beside the
+    network's part alone; None where that part is zero.
+    """
+    distance, norm = operator_distance(kernel, closed), operator_norm(kernel)
+    distances: dict[str, Any] = {"distance": distance, "norm": norm, "relative": distance / norm}
+    if not settings.kernel.before_activation:
+        distances["preactivation_kernel"] = distance * settings.sigma_a2
+        return distances | {"network_relative": distance / norm}
+    inputs = settings.sigma_b2 * (model.X @ model.X.T)
+    distances["input_norm"] = operator_norm(inputs)
+    part = operator_distance(kernel, inputs) if settings.sigma_a2 > 0 else 0.0
+    if settings.sigma_a2 > 0:
+        distances["network_kernel"] = distance / settings.sigma_a2
+        distances["network_norm"] = part / settings.sigma_a2
+    return distances | {"network_relative": distance / part if part else None}
+
+
+def spectrum_rows(
+    settings: SpectrumSettings,
+    model: Model,
+    source: str,
+    spectrum: NDArray[np.float64],
+    distance: Mapping[str, Any] | None,
+    findings: Mapping[str, Any],
+) -> pd.DataFrame:
+    """Return the eigenvalues of one matrix in rows, the largest first."""
+    descending = spectrum[::-1]
+    index = np.arange(descending.size)
+    averaged = source == "monte-carlo"
+    return pd.DataFrame(
+        {
+            "source": source,
+            "index": index,
+            "eigenvalue": descending,
+            "isolated": index < findings["isolated"],
+            "distance": distance["distance"] if distance else 0.0,
+            "norm": distance["norm"] if distance else float(np.abs(descending).max()),
+            **{name: _number(distance, name) for name in _SHARES},
+            "kernel": settings.kernel,
+            "act": model.act.name,
+            "sigma_a2": settings.sigma_a2,
+            "data": settings.data,
+            "n": model.inputs.data.n_samples,
+            "p": model.X.shape[1],
+            "realizations": settings.realizations if averaged else 0,
+            "width": settings.width if averaged else 0,
+        }
+    )
+
+
+def _number(distance: Mapping[str, Any] | None, name: str) -> float:
+    """Return what is known of a source's distance, an empty cell where nothing is."""
+    value = distance.get(name) if distance else None
+    return math.nan if value is None else float(value)

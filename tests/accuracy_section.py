@@ -1,0 +1,108 @@
+"""Tables and sentences of the README's section on training, made by rule from recorded findings.
+
+``python tests/accuracy_section.py`` prints them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+#: The results that the README tells of.
+STEMS = ("quick/iclr-figure-3-a", "quick/iclr-figure-3-b", "quick/iclr-figure-3-c")
+DATA = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10-vgg19": "CIFAR-10"}
+TRAINED = {"all": "all weights", "readout": "the readout"}
+HEAD = (
+    "| width | twin: distance | plain: distance | nearer | twin: last loss / DEQ’s | plain: last "
+    "loss / DEQ’s | DEQ − twin, points | DEQ − plain, points | nearer | clipped, % |"
+)
+
+
+def read(stem: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return settings and findings of a committed result."""
+    record = json.loads((RESULTS / f"{stem}.json").read_text(encoding="utf-8"))
+    return record["settings"], record["findings"]
+
+
+def around(value: float, half: float | None, places: int) -> str:
+    """Return a number and half of its interval."""
+    spread = "" if half is None else f" ± {half:.{places}f}"
+    return f"{value:.{places}f}{spread}".replace("-", "−")
+
+
+def ratio(row: Mapping[str, Any]) -> str:
+    """Return the loss of the last epoch over the DEQ's, and its interval, which has two sides."""
+    value, half = row["end"], row["end_interval"]
+    text = f"{math.exp(value):.2f}"
+    if half is None:
+        return text
+    return f"{text} ({math.exp(value - half):.2f} to {math.exp(value + half):.2f})"
+
+
+def table(findings: Mapping[str, Any]) -> str:
+    """Return a row for every width, and what is predicted for infinite width."""
+    lines = [HEAD, "| --- " * (HEAD.count("|") - 1) + "|"]
+    clipped = {row["width"]: row["share"] for row in findings["clipped"]}
+    rows = [*findings["gaps"], *findings["predicted"]]
+    widths = [*sorted({row["width"] for row in findings["gaps"]}), 0]
+    nearer = {(row["measure"], row["width"]): row["nearer"] for row in findings["advantages"]}
+    for width in widths:
+        by_net = {row["net"]: row for row in rows if row["width"] == width}
+        if len(by_net) < 2:
+            continue
+        pair = by_net["matched"], by_net["plain"]
+        cells = [
+            str(width or "∞"),
+            *(around(row["distance"], row["distance_interval"], 3) for row in pair),
+            nearer["distance", width],
+            *map(ratio, pair),
+            *(around(100 * row["accuracy"], _percent(row), 2) for row in pair),
+            nearer["accuracy", width],
+            f"{100 * clipped[width]:.0f}" if width else "",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _percent(row: Mapping[str, Any]) -> float | None:
+    half = row["accuracy_interval"]
+    return None if half is None else 100 * half
+
+
+def sentence(settings: Mapping[str, Any], findings: Mapping[str, Any]) -> str:
+    """Say what the largest width decides, and what infinite width predicts."""
+    widest = max(row["width"] for row in findings["gaps"])
+    rows = {(row["measure"], row["width"]): row for row in findings["advantages"]}
+    said = {
+        "twin": "the twin is nearer to the DEQ than the plain network",
+        "plain": "the plain network is nearer to the DEQ than the twin",
+        "undecided": "neither is shown to be nearer to the DEQ",
+    }
+    parts = []
+    for measure, name, factor, unit in (
+        ("distance", "training loss", 1, ""), ("accuracy", "test accuracy", 100, " points")
+    ):  # fmt: skip
+        row, limit = rows[measure, widest], rows.get((measure, 0))
+        half = row["interval"]
+        places = 3 if factor == 1 else 2
+        by = around(factor * row["advantage"], half if half is None else factor * half, places)
+        predicted = ""
+        if limit:
+            predicted = f"; infinite width predicts {around(factor * limit['advantage'], None, 3)}"
+        farther = f"the plain network is farther by {by}{unit}{predicted}"
+        parts.append(f"in {name} {said[row['nearer']]} ({farther})")
+    data, trained = DATA.get(settings["data"], settings["data"]), TRAINED[settings["train"]]
+    return (
+        f"{data}, {trained} trained, {settings['trials']} trials, width {widest}: "
+        f"{parts[0]}; {parts[1]}."
+    )
+
+
+if __name__ == "__main__":
+    for each in STEMS:
+        sys.stdout.write("\n".join([sentence(*read(each)), "", table(read(each)[1]), "", ""]))

@@ -1,0 +1,363 @@
+"""The law of a spectrum against closed forms, another form of its equations, and simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import deqcli
+from deqcli.errors import DataError, InputError
+from deqcli.scalars import Coefficients
+
+FORMS = ("papers", "own-norm")
+
+
+def opposite(p, norm, covariance=1.0):
+    """Two classes of means plus and minus mu, along a direction that no coordinate is."""
+    direction = np.ones(p) / np.sqrt(p)
+    return deqcli.GaussianMixture(np.outer([norm, -norm], direction), [covariance] * 2)
+
+
+def three(p):
+    """Three classes with different means, traces and shapes."""
+    means = np.zeros((3, p))
+    means[0, 0], means[1, 1], means[2, 2:6] = 2, -2.5, 1.5
+    ramp = np.linspace(0.4, 1.6, p)
+    step = np.where(np.arange(p) < p // 3, 2.0, 0.55)
+    return deqcli.GaussianMixture(means, [ramp, ramp[::-1] * 1.05, step])
+
+
+def scalars_of(mixture, counts, act="relu", sigma_a2=0.2):
+    tau0 = mixture.statistics(np.array(counts)).tau0
+    return deqcli.implicit_scalars(act, sigma_a2, tau0=tau0)
+
+
+def simulate(mixture, counts, s, kernel, form, draws):
+    """Mean eigenvalues, mean alignments of their vectors and all eigenvalues, in columns."""
+    counts = np.array(counts)
+    values, alignments = [], []
+    for seed in range(draws):
+        data = mixture.sample(int(counts.sum()), np.random.default_rng(seed), counts)
+        if form == "papers":
+            statistics = mixture.statistics(counts)
+            M = deqcli.equivalent(data.X, data.y, s, kernel, statistics).dense()
+        else:
+            M = deqcli.implicit_kernels(data.X, s.act, s.sigma_a2, s.sigma_b2).compute(kernel)[0]
+        w, v = np.linalg.eigh(M)
+        J = np.eye(len(counts))[data.y]
+        values.append(w)
+        alignments.append((J.T @ v) ** 2 / counts[:, None])
+    return np.array(values), np.mean(alignments, axis=0)
+
+
+# ------------------------------------------------------------------------- closed forms
+
+
+@pytest.mark.parametrize(("n", "p"), [(400, 500), (500, 400), (300, 300), (2000, 100)])
+def test_marchenko_pastur(n, p):
+    mixture = deqcli.GaussianMixture(np.zeros((2, p)), [1.5, 1.5])
+    c = Coefficients(c1=0.7, c2=0.0, c3=0.0, d=1.3, tau0=np.sqrt(1.5))
+    law = deqcli.spectral_law(mixture, [n // 4, n - n // 4], c)
+    ratio, size, delta = n / p, 0.7 * 1.5, 1.3 - 0.7 * 1.5
+    low, high = delta + size * (1 - np.sqrt(ratio)) ** 2, delta + size * (1 + np.sqrt(ratio)) ** 2
+    assert law.edge == pytest.approx(high, rel=1e-6)
+    np.testing.assert_allclose(law.edges, [(low, high)], atol=1e-6)
+    x = np.linspace(low, high, 203)[1:-1]
+    density = np.sqrt((high - x) * (x - low)) / (2 * np.pi * size * ratio * (x - delta))
+    np.testing.assert_allclose(law.density(x), density, rtol=1e-5)
+    assert law.density(np.array([[low - 0.1, high + 0.1], [high + 9, -5]])).tolist() == [[0, 0]] * 2
+    if n > p:
+        np.testing.assert_allclose(law.atom, (delta, 1 - p / n), atol=1e-9)
+    else:
+        assert law.atom is None
+    assert float(law.distribution(high + 1)) == pytest.approx(1, abs=1e-5)
+    assert float(law.distribution(delta - 1)) == 0
+    assert law.spikes == ()
+    # Tracy and Widom: the scale of the largest eigenvalue of a Wishart matrix.
+    root = np.sqrt(n) + np.sqrt(p)
+    scale = root * (1 / np.sqrt(n) + 1 / np.sqrt(p)) ** (1 / 3) / p
+    assert law.largest == pytest.approx(high - 1.2065 * size * scale, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("act", "kernel"), [("relu", "ck"), ("tanh", "preactivation-ntk"), ("gelu", "ntk")]
+)
+def test_means_separate_at_the_threshold_of_any_activation(act, kernel):
+    """A spike where mu^2 > sqrt(p/n), at delta + c1 theta (theta - c + 1)/(theta - c)."""
+    n, p = 300, 500
+    ratio = n / p
+    s = deqcli.implicit_scalars(act, 0.15)
+    c = s.coefficients(kernel)
+    for factor in (0.97, 1.03, 2.0, 6.0):
+        ell = factor * np.sqrt(p / n)
+        law = deqcli.spectral_law(opposite(p, np.sqrt(ell)), [n // 2] * 2, s, kernel)
+        found = [spike for spike in law.above if spike.carries == "classes"]
+        assert len(found) == (factor > 1)
+        if factor > 1:
+            theta = ratio * (1 + ell)
+            place = c.d - c.c1 + c.c1 * theta * (theta - ratio + 1) / (theta - ratio)
+            assert found[0].position == pytest.approx(place, rel=1e-6)
+            # The same for the vector: (1 - p/(n ell^2)) / (1 + 1/ell) in all.
+            share = (1 - p / n / ell**2) / (1 + 1 / ell)
+            np.testing.assert_allclose(found[0].alignment, share / 2, atol=1e-6)
+            assert found[0].informative == pytest.approx(share, abs=1e-6)
+
+
+def plus(mixture, counts, c, z):
+    """The symmetric (K+1) x (K+1) matrix whose determinant vanishes at spikes, theory.md §10."""
+    counts = np.array(counts)
+    stats = mixture.statistics(counts)
+    p, k = mixture.n_features, len(counts)
+    e = np.stack([np.broadcast_to(v, p) for v in mixture.covariances])
+    kappa, h = counts / p, e.mean(axis=1) * c.c1
+    for _ in range(3000):
+        psi = 1 / (1 + c.c1 * (kappa / (h - z)) @ e)
+        h = 0.5 * h + 0.5 * c.c1 * e @ psi / p
+    g = 1 / (h - z)
+    gamma3 = 2 * np.sum(kappa * np.diagonal(stats.T) * g)
+    out = np.empty((k + 1, k + 1))
+    out[:k, :k] = np.diag(1 / (kappa * g)) + c.c1 * (mixture.means * psi) @ mixture.means.T
+    out[:k, :k] += c.c3 * stats.T + c.c2 * np.outer(stats.t, stats.t)
+    out[:k, k] = out[k, :k] = c.c2 * stats.t
+    out[k, k] = 1 / gamma3 + c.c2
+    return out
+
+
+@pytest.mark.parametrize(("n", "p", "act"), [(400, 300, "relu"), (300, 450, "gelu")])
+def test_spikes_are_the_zeros_of_the_small_determinant(n, p, act):
+    mixture, counts = three(p), [n // 2, n // 4, n // 4]
+    s = scalars_of(mixture, counts, act, 0.15)
+    c = s.coefficients("ck")
+    law = deqcli.spectral_law(mixture, counts, s, "ck")
+    delta = c.d - c.tau0**2 * c.c1
+    # As many as there are positive eigenvalues next to the edge.
+    near = np.linalg.eigvalsh(plus(mixture, counts, c, law.edge + 1e-4 - delta))
+    assert len(law.above) == np.sum(near > 0) > 0
+    for spike in law.above:
+        z = spike.position - delta
+        values, vectors = np.linalg.eigh(plus(mixture, counts, c, z))
+        place = np.argmin(np.abs(values))
+        assert abs(values[place]) < 1e-7 * np.abs(values).max()
+        q, step = vectors[:, place], 1e-5
+        ahead, behind = (plus(mixture, counts, c, z + x) for x in (step, -step))
+        slope = q @ (ahead - behind) @ q / (2 * step)
+        alignment = -(q[:-1] ** 2) / slope / (np.array(counts) / p)
+        np.testing.assert_allclose(spike.alignment, alignment, rtol=1e-4, atol=1e-8)
+
+
+def test_two_bulks_are_told_apart():
+    """Twenty of 300 directions are thirty times as wide: eigenvalues in two intervals."""
+    p, n = 300, 600
+    mixture = deqcli.GaussianMixture(np.zeros((1, p)), [np.where(np.arange(p) < 20, 30.0, 1.0)])
+    c = Coefficients(c1=1.0, c2=0.0, c3=0.0, d=3.0, tau0=mixture.statistics(np.array([n])).tau0)
+    law = deqcli.spectral_law(mixture, [n], c)
+    assert len(law.edges) == 2
+    X = mixture.sample(n, np.random.default_rng(0)).X
+    values = np.linalg.eigvalsh(X @ X.T) + c.d - c.tau0**2
+    (low, first), (second, high) = law.edges
+    assert np.sum(values > second - 2) == 20 == np.sum(values > first + 2)
+    for edge, value in ((high, values[-1]), (second, values[-20]), (first, values[-21])):
+        assert value == pytest.approx(edge, abs=0.06 * (edge - low))
+    # Shares: 20/600 above, 280/600 below, 300/600 at the atom.
+    middle = 0.5 * (first + second)
+    assert float(law.distribution(middle)) == pytest.approx(1 - 20 / n, abs=1e-5)
+    assert law.atom is not None
+    assert law.atom.mass == pytest.approx(0.5)
+
+
+# ------------------------------------------------------------------------------- simulation
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("make", "counts", "p", "act", "kernel"),
+    [
+        (opposite, (300, 200), 600, "relu", "ck"),
+        (opposite, (350, 250), 400, "tanh", "ntk"),
+        (three, (200, 150, 150), 400, "relu", "preactivation-ntk"),
+    ],
+)
+def test_laws_are_those_of_matrices(make, counts, p, act, kernel, form):
+    """Papers: of the equivalent; own-norm: of the exact kernel."""
+    mixture = make(p, 2.5) if make is opposite else make(p)
+    s = scalars_of(mixture, counts, act, 0.15)
+    law = deqcli.spectral_law(mixture, list(counts), s, kernel, form)
+    values, alignments = simulate(mixture, counts, s, kernel, form, draws=3)
+    mean, n = values.mean(axis=0), values.shape[1]
+    spikes = law.above
+    assert spikes
+    for place, spike in enumerate(spikes, 1):
+        # Three draws of a few hundred samples: positions vary by 3 % or so.
+        assert spike.position == pytest.approx(mean[-place], rel=0.04)
+        assert np.sum(spike.alignment) == pytest.approx(alignments[:, -place].sum(), abs=0.08)
+    assert mean[n - 1 - len(spikes)] == pytest.approx(law.largest, rel=0.03)
+    every = np.sort(values.ravel())
+    x = np.linspace(every[0] - 0.01, law.edge * 1.02, 1000)
+    empirical = np.searchsorted(every, x, side="right") / every.size
+    # Isolated eigenvalues are 1/n each, and no part of the law.
+    bound = 0.006 + len(law.spikes) / n
+    assert np.abs(law.distribution(x) - empirical).max() < bound
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("act", ["tanh", "relu"])
+@pytest.mark.parametrize("kernel", ["ck", "ntk"])
+def test_own_norm_law_of_the_papers_mixture(act, kernel):
+    """To 2 % in edge and spikes, 0.05 in alignments, 0.01 in the distribution; n = 800."""
+    mixture, counts = deqcli.GaussianMixture.papers(1000), (400, 400)
+    s = scalars_of(mixture, counts, act, 0.1)
+    law = deqcli.spectral_law(mixture, list(counts), s, kernel, "own-norm")
+    values, alignments = simulate(mixture, counts, s, kernel, "own-norm", draws=4)
+    mean = values.mean(axis=0)
+    assert len(law.spikes) == 2
+    for place, spike in enumerate(law.spikes, 1):
+        assert spike.position == pytest.approx(mean[-place], rel=0.02)
+        np.testing.assert_allclose(spike.alignment, alignments[:, -place], atol=0.05)
+    assert law.largest == pytest.approx(mean[-3], rel=0.02)
+    every = np.sort(values.ravel())
+    x = np.linspace(every[0] - 0.01, law.edge * 1.02, 1000)
+    empirical = np.searchsorted(every, x, side="right") / every.size
+    assert np.abs(law.distribution(x) - empirical).max() < 0.01
+
+
+def test_eigenvalues_between_the_atom_and_the_bulk():
+    """With n > p the kernel's mean lifts eigenvalues off the atom, by a little."""
+    mixture, counts = three(240), (160, 100, 100)
+    s = scalars_of(mixture, counts, "relu", 0.2)
+    law = deqcli.spectral_law(mixture, list(counts), s, "ntk")
+    assert law.atom is not None
+    below = [spike for spike in law.spikes if spike.position < law.edge]
+    assert below
+    values, _ = simulate(mixture, counts, s, "ntk", "papers", draws=3)
+    inside = law.atom.position + 1e-9, law.edges[0][0]
+    for spike in below:
+        nearest = np.abs(values - spike.position).min(axis=1)
+        assert np.all(nearest < 0.2 * (inside[1] - inside[0]))
+
+
+# ------------------------------------------------------------------------ special and wrong
+
+
+@pytest.mark.parametrize("act", ["abs", "cos"])
+def test_even_activations_leave_an_atom_and_spikes(act):
+    mixture, counts = deqcli.GaussianMixture.papers(500, mean_norm=2.0), [200, 200]
+    s = scalars_of(mixture, counts, act, 0.1)
+    law = deqcli.spectral_law(mixture, counts, s)
+    c = s.coefficients("ck")
+    assert law.atom == pytest.approx((c.d - c.tau0**2 * c.c1, 1.0))
+    assert law.edge == law.largest == law.atom.position
+    assert law.edges == ()
+    assert not law.density(np.linspace(-1, 3, 7)).any()
+    data = mixture.sample(400, np.random.default_rng(0))
+    M = deqcli.equivalent(data.X, data.y, s, "ck", mixture.statistics(np.array(counts)))
+    top = M.eigenvalues()[::-1]
+    assert len(law.spikes) == 2
+    np.testing.assert_allclose([x.position for x in law.spikes], top[:2], rtol=0.06)
+    # The exact kernel's bulk is as wide as its samples' norms make it.
+    exact = deqcli.spectral_law(mixture, counts, s, form="own-norm")
+    values = np.linalg.eigvalsh(deqcli.implicit_kernels(data.X, s.act, 0.1).ck)
+    x = np.quantile(values, [0.1, 0.3, 0.5, 0.7, 0.9])
+    np.testing.assert_allclose(exact.distribution(x), [0.1, 0.3, 0.5, 0.7, 0.9], atol=0.03)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_one_class_and_classes_without_samples(form):
+    means = np.zeros((3, 120))
+    means[0, 0], means[2, 1] = 3, 5
+    mixture = deqcli.GaussianMixture(means, [1.0, 2.0, 3.0])
+    s = deqcli.implicit_scalars("relu", 0.2)
+    alone = deqcli.spectral_law(deqcli.GaussianMixture(means[:1], [1.0]), [90], s, form=form)
+    padded = deqcli.spectral_law(mixture, [90, 0, 0], s, form=form)
+    assert padded.edge == pytest.approx(alone.edge)
+    assert len(alone.spikes) == len(padded.spikes) > 0
+    for one, other in zip(alone.spikes, padded.spikes, strict=True):
+        assert one.position == pytest.approx(other.position)
+        np.testing.assert_allclose(other.alignment, [one.alignment[0], 0, 0], atol=1e-9)
+
+
+def test_order_of_classes_and_of_coordinates_does_not_matter():
+    mixture, counts = three(90), [40, 30, 20]
+    s = scalars_of(mixture, counts)
+    law = deqcli.spectral_law(mixture, counts, s, form="own-norm")
+    order, shuffle = [2, 0, 1], np.random.default_rng(0).permutation(90)
+    other = deqcli.GaussianMixture(
+        mixture.means[order][:, shuffle], [mixture.covariances[a][shuffle] for a in order]
+    )
+    again = deqcli.spectral_law(other, [20, 40, 30], s, form="own-norm")
+    np.testing.assert_allclose(again.edges, law.edges, rtol=1e-6)
+    for one, two in zip(law.spikes, again.spikes, strict=True):
+        assert one.position == pytest.approx(two.position, rel=1e-6)
+        np.testing.assert_allclose(two.alignment, one.alignment[order], atol=1e-5)
+
+
+def test_a_full_covariance_is_what_its_eigenvalues_are():
+    rng = np.random.default_rng(0)
+    basis, _ = np.linalg.qr(rng.standard_normal((80, 80)))
+    diagonal, mean = rng.uniform(0.5, 2, 80), rng.standard_normal((2, 80)) / 4
+    plain = deqcli.GaussianMixture(mean, [diagonal, 1.3 * diagonal])
+    turned = deqcli.GaussianMixture(
+        mean @ basis.T, [basis * diagonal @ basis.T, 1.3 * basis * diagonal @ basis.T]
+    )
+    shared = deqcli.GaussianMixture(mean @ basis.T, [1.0, 1.3], basis * diagonal @ basis.T)
+    s = deqcli.implicit_scalars("relu", 0.2)
+    laws = [deqcli.spectral_law(m, [50, 40], s, "ntk") for m in (plain, turned, shared)]
+    for law in laws[1:]:
+        np.testing.assert_allclose(law.edges, laws[0].edges, rtol=1e-6)
+        x = np.linspace(*laws[0].edges[0], 9)[1:-1]
+        np.testing.assert_allclose(law.density(x), laws[0].density(x), rtol=1e-6)
+
+
+def test_covariances_that_do_not_commute():
+    rng = np.random.default_rng(0)
+    p, counts = 250, [150, 100]
+    parts = []
+    for rows in (p, 3 * p):
+        root = rng.standard_normal((p, rows)) / np.sqrt(rows)
+        parts.append(root @ root.T + 0.2 * np.eye(p))
+    mixture = deqcli.GaussianMixture(np.zeros((2, p)), parts)
+    s = scalars_of(mixture, counts)
+    law = deqcli.spectral_law(mixture, counts, s)
+    values, _ = simulate(mixture, counts, s, "ck", "papers", draws=4)
+    assert law.largest == pytest.approx(values[:, -1 - len(law.above)].mean(), rel=0.04)
+    x = np.linspace(law.edges[0][0], law.edge, 400)
+    empirical = np.searchsorted(np.sort(values.ravel()), x) / values.size
+    assert np.abs(law.distribution(x) - empirical).max() < 0.012
+    points = np.linspace(law.edges[0][0], law.edge, 60)
+    np.testing.assert_allclose(
+        law.density(points)[5:-5], [float(law.density(v)) for v in points[5:-5]], rtol=0.02
+    )
+
+
+def test_laws_of_explicit_networks():
+    mixture, counts = opposite(400, 3.0), [150, 150]
+    s = deqcli.explicit_scalars(["tanh", "relu"], 1.0)
+    data = mixture.sample(300, np.random.default_rng(0), np.array(counts))
+    values = np.linalg.eigvalsh(deqcli.explicit_kernels(data.X, s.acts).ntk)
+    for form, rel in (("papers", 0.05), ("own-norm", 0.04)):
+        law = deqcli.spectral_law(mixture, counts, s, "ntk", form)
+        assert len(law.above) == 1
+        assert law.above[0].position == pytest.approx(values[-1], rel=rel)
+        assert law.largest == pytest.approx(values[-2], rel=rel)
+
+
+def test_wrong_input_is_named():
+    mixture = deqcli.GaussianMixture.papers(50)
+    s = deqcli.implicit_scalars("relu", 0.2)
+    for wrong in ([3], [3, -1], [0, 0], [1.5, 2], "34", None):
+        with pytest.raises(InputError, match="`counts`"):
+            deqcli.spectral_law(mixture, wrong, s)
+    with pytest.raises(InputError, match="`mixture`"):
+        deqcli.spectral_law("gmm", [3, 3], s)
+    with pytest.raises(InputError, match="`form` is 'own_norms'; did you mean own-norm"):
+        deqcli.spectral_law(mixture, [3, 3], s, form="own_norms")
+    with pytest.raises(InputError, match="`scalars`"):
+        deqcli.spectral_law(mixture, [3, 3], deqcli.sphere_scalars("relu", 50, sigma_a2=0.1))
+    with pytest.raises(InputError, match="needs the activations"):
+        deqcli.spectral_law(mixture, [3, 3], s.coefficients("ck"), form="own-norm")
+    law = deqcli.spectral_law(mixture, [30, 30], s)
+    with pytest.raises(DataError, match="`x`"):
+        law.density("here")
+    with pytest.raises(DataError, match="`x` has values that are not finite"):
+        law.density([np.nan])
+    with pytest.raises(InputError, match="`counts` are 10000 samples in 10 dimensions"):
+        deqcli.spectral_law(deqcli.GaussianMixture.papers(10), [5000, 5000], s, form="own-norm")

@@ -1,0 +1,166 @@
+"""A net under the words: what README and summaries say of results is in the committed tables."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import readme_claims
+
+from deqcli.quantities import verdict
+from deqcli.reproduction import presets, summary
+from deqcli.runs.execute import Result
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+#: Sections whose numbers are in no committed table, and why.
+UNBACKED = {
+    "Does the twin train like the DEQ?": "its table is checked by tests/test_readme.py",
+    "Speed": "ratios of one machine, which `deqcli bench` measures anew",
+}
+#: Full-size results that are older than their study; out of this list once they are made again.
+STALE = {
+    "iclr/figure-1-left",
+    "iclr/figure-1-right",
+    "iclr/figure-2-mnist",
+    "iclr/figure-3-a",
+    "iclr/figure-3-b",
+    "iclr/figure-3-c",
+    "icml/accuracies",
+    "icml/error-vs-n",
+    "gen/figure-1",
+}
+#: Sections that say how to use the program, not what was found.
+MANUAL = {"Install", "Commands", "In Python", "Which kernel is which", "Citing"}
+
+#: Numbers that name something: a figure, a theorem, an equation, an exponent of a rate.
+NAMES = re.compile(
+    r"!\[[^\]]*\]\([^)]*\)|`[^`]*`|\]\([^)]*\)"
+    r"|(Figure|Theorem|Corollary|Lemma|p\.)s? ?\d+( \([a-z, ]+\))?|\(\d\)(-\(\d\))?"
+    r"|[nm]\^[(−-]*1/[24]\)?|0-1 |section \d\.\d|[αβγκλστψ]̃?[ab]?[0-9²]"
+)
+COMPARING = re.compile(
+    r"\b(near(er)?|closer|farther|faster|slower|better|worse|larger|smaller|(do(es)? not )?holds?"
+    r"|agrees?|differs?|fails?|(un)?decided|explain(s|ed)|reached|(match|equal)s? exactly)\b"
+)
+
+
+def split(text: str) -> list[str]:
+    """Return the statements of a text: rows of tables whole, else sentences."""
+    lines = [line.strip() for line in text.splitlines()]
+    rows = [line for line in lines if line.startswith("|")]
+    rest = "\n".join(line for line in lines if not line.startswith("|"))
+    sentences = re.split(r"(?<=[.:!?*])\s+(?=[A-Z`*\"σ])|\n+", rest)
+    return [*rows, *(each.strip() for each in sentences if each.strip())]
+
+
+def speaks_of_results(statement: str) -> bool:
+    """Tell whether a statement has a number that is no name, or compares."""
+    plain = NAMES.sub("", statement)
+    return bool(re.search(r"\d", plain) or COMPARING.search(plain))
+
+
+def sections() -> dict[str, str]:
+    """Return the README by heading, without code; the top has none."""
+    text = re.sub(r"```.*?```", "", README, flags=re.DOTALL)
+    top, *others = text.split("\n## ")
+    parts = {"": top}
+    for part in others:
+        heading, _, body = part.partition("\n")
+        parts[heading] = body
+    return parts
+
+
+def unbacked(text: str, statements: list[str]) -> list[str]:
+    """Return the statements of a text that speak of results and that no rule makes."""
+    known = {each for statement in statements for each in split(statement)}
+    return [each for each in split(text) if speaks_of_results(each) and each not in known]
+
+
+def test_every_section_is_known():
+    assert set(sections()) == {*readme_claims.SECTIONS, *UNBACKED, *MANUAL}
+
+
+@pytest.mark.parametrize("heading", readme_claims.SECTIONS, ids=lambda heading: heading or "top")
+def test_what_the_readme_says_is_made_by_rule(heading):
+    text = sections()[heading]
+    if heading == "Against the papers":
+        # The table is that of the summary (tests/test_readme.py).
+        text = "\n".join(line for line in text.splitlines() if not line.startswith("|"))
+    assert not unbacked(text, readme_claims.SECTIONS[heading]())
+
+
+@pytest.mark.parametrize("heading", readme_claims.SECTIONS, ids=lambda heading: heading or "top")
+def test_what_the_rules_make_is_said(heading):
+    said = split(sections()[heading])
+    assert [
+        each for each in map(str, readme_claims.SECTIONS[heading]()) if split(each)[0] not in said
+    ] == []
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Ours is nearer by four orders of magnitude.",
+        "The distance is 0.23.",
+        "The claim holds up to the paper's width.",
+        "| wider layers train faster | 1.18 times | holds |",
+        "Both agree with n = 250.",
+    ],
+)
+def test_a_sentence_that_no_table_backs_is_found(sentence):
+    text = f"Something harmless.\n{sentence}\n"
+    assert unbacked(text, ["The distance is 0.24."]) == [sentence]
+    assert not unbacked(text, [sentence])
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    ["See `deqcli errata --n 100` for more.", "It is drawn in Figure 1 (left).", "Like n^-1/2."],
+)
+def test_names_are_no_numbers(sentence):
+    assert not speaks_of_results(sentence)
+
+
+@pytest.mark.parametrize("folder", ["results", "results/quick"])
+def test_summaries_are_their_tables(folder):
+    path = ROOT / folder
+    table = summary.read(path)
+    assert (path / "summary.md").read_text(encoding="utf-8") == summary.markdown(table)
+
+
+def recorded(preset: presets.Preset, folder: Path) -> Result:
+    record = summary.reading.record(folder, preset.stem)
+    assert record is not None
+    return Result(
+        preset.study.name, preset.stem, preset.settings, "done", 1, 0, 0, record=record,
+        _table=pd.read_csv(folder / f"{preset.stem}.csv"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("folder", "size"), [("results", "standard"), ("results/quick", "quick")])
+@pytest.mark.parametrize("name", presets.names())
+def test_numbers_and_verdicts_of_summaries_are_those_of_the_tables(name, folder, size):
+    """Each number again from its committed table, each verdict again by the rule."""
+    if size == "standard" and name in STALE:
+        pytest.skip("the result is older than its study")
+    preset = presets.sized(presets.load(name), size)
+    rows = summary.read(ROOT / folder).query("preset == @name").set_index("quantity")
+    result = recorded(preset, ROOT / folder)
+    one_draw = summary.is_one_draw(preset)
+    known = summary.quantities_of(preset)
+    assert list(rows.index) == [quantity.name for quantity in known]
+    for quantity in known:
+        row, measured = rows.loc[quantity.name], quantity.measure(result)
+        assert row["ours"] == pytest.approx(measured.value, rel=1e-9), quantity.name
+        half = None if pd.isna(row["interval"]) else float(row["interval"])
+        if not one_draw and measured.spread is not None:
+            assert half == pytest.approx(measured.spread, rel=1e-9, abs=1e-15), quantity.name
+        judged = verdict(quantity, summary.replace(measured, spread=half), preset.cut)
+        assert row["verdict"] == judged, quantity.name
