@@ -1,4 +1,4 @@
-"""Tables and sentences of the README's section on training, made by rule from recorded findings.
+"""Tables and sentences of docs/findings.md on training, made by rule from recorded findings.
 
 ``python tests/accuracy_section.py`` prints them.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
-#: The results that the README tells of.
+#: The results that are told of.
 STEMS = ("quick/iclr-figure-3-a", "quick/iclr-figure-3-b", "quick/iclr-figure-3-c")
 DATA = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10-vgg19": "CIFAR-10"}
 TRAINED = {"all": "all weights", "readout": "the readout"}

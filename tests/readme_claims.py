@@ -1,4 +1,4 @@
-"""What the README says of results, made by rule from the committed tables and records.
+"""What README and docs/findings.md say of results, made by rule from the committed tables and records.
 
 Each section has a function that returns its statements: sentences, list items and rows of tables.
 ``tests/test_claims.py`` asks that every number and every comparing word of a section is in one of
@@ -8,6 +8,7 @@ them. ``python tests/readme_claims.py`` prints them, to be pasted after results 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
@@ -83,6 +84,57 @@ def head() -> list[str]:
         f"{exact['distance']:.2g} from the papers' matrix and {exact['own_norm']:.2g} from the one "
         f"with every sample's own norm.*"
     ]
+
+
+#: The trainings that the README sums up.
+TRAININGS = ("iclr-figure-3-a", "iclr-figure-3-b", "iclr-figure-3-c", "icml-accuracies")
+
+
+def found() -> list[str]:
+    """What was found, a line each."""
+    curves, size = findings("icml-error-vs-n"), max(settings("icml-error-vs-n")["n"])
+    text = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
+    pairs = [
+        (float(before), float(after))
+        for before, after in re.findall(r"(0\.\d{4}) → (0\.\d{4})", text)
+    ]
+    counts = {"twin": 0, "plain": 0, "undecided": 0}
+    verdicts = {measure: dict(counts) for measure in ("distance", "accuracy")}
+    for stem in TRAININGS:
+        for row in findings(stem)["advantages"]:
+            if row["width"]:
+                verdicts[row["measure"]][row["nearer"]] += 1
+    cases = sum(verdicts["distance"].values())
+    loss, accuracy = verdicts["distance"], verdicts["accuracy"]
+    errata = findings("errata-printed-forms")["errata"]
+    return [
+        f"* The closed forms are as near as promised: their relative error falls like n to the power "
+        f"{span(curves['slopes'].values())}, for four activations. With every sample's own norm in "
+        f"them they are {span(curves['own_gains'].values(), '.0f')} times nearer at n = {size} "
+        "([against the papers](docs/findings.md#against-the-papers)).",
+        f"* On images one hidden layer is enough: fitted to the kernel, {len(pairs)} twins are at "
+        f"most {100 * max(after for _, after in pairs):.1f} % from it on samples that they were not "
+        f"fitted to; by the papers' four scalars up to {100 * max(b for b, _ in pairs):.0f} % "
+        "([twins](docs/findings.md#twins-on-real-data)).",
+        f"* Does the twin train like the DEQ, and a plain network not? At equal scale, in {cases} "
+        f"comparisons (four trainings, by width), the twin's training loss is nearer to the DEQ's in "
+        f"{loss['twin']}, the plain network's in {loss['plain']}, and {loss['undecided']} are "
+        f"undecided; of test accuracies {accuracy['twin']}, {accuracy['plain']} and "
+        f"{accuracy['undecided']} ([training](docs/findings.md#does-the-twin-train-like-the-deq)).",
+        f"* Training only the implicit layer follows the linearised path, but not for the reason that "
+        "is proved: the kernel changes "
+        f"{span(_kernel_changes(), '.0f')} times more than the proof allows at the largest width "
+        "([promises](docs/findings.md#does-training-only-the-implicit-layer-keep-its-promises)).",
+        f"* {len(errata)} formulas of the papers are misprinted; corrected, each comes near the exact "
+        "kernel like n^-1/2 ([errata](docs/findings.md#what-was-found-wrong-in-the-papers)).",
+    ]
+
+
+def _kernel_changes() -> pd.Series:
+    """Return by how much the kernel changes, in units of what the proof allows, widest runs."""
+    runs = _flow_runs()
+    change = runs["kernel_change"] / (runs["lambda0"] / 2)
+    return change[runs["width"] == runs["width"].max()]
 
 
 def papers() -> list[str]:
@@ -234,7 +286,7 @@ def flow() -> list[str]:
     ]
 
 
-#: How the README writes what the papers print and what is right.
+#: How docs/findings.md writes what the papers print and what is right.
 _FORMS = {
     "icml-theorem-1": ("α2 with α4", "α4²"),
     "iclr-theorem-1": ("diagonal with −τ0⁴ α3", "no such term"),
@@ -318,9 +370,10 @@ def _trials() -> int:
     return int(settings("errata-printed-forms")["trials"])
 
 
-#: The sections of the README that speak of results; the first has no heading.
+#: The sections of README and docs/findings.md that speak of results; the first has no heading.
 SECTIONS: dict[str, Callable[[], list[str]]] = {
     "": head,
+    "What was found": found,
     "Against the papers": papers,
     "Does training only the implicit layer keep its promises?": flow,
     "What was found wrong in the papers": errata,

@@ -1,4 +1,4 @@
-"""Every command of the README runs; the two of its head do all their own set-up."""
+"""Every command of README and docs runs; the two of the README's head do all their own set-up."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL)
+README, COMMAND_PAGE, PYTHON_PAGE, FINDINGS = (
+    (ROOT / name).read_text(encoding="utf-8")
+    for name in ("README.md", "docs/commands.md", "docs/python.md", "docs/findings.md")
+)
+BLOCKS = re.findall(r"```sh\n(.*?)```", README + COMMAND_PAGE, flags=re.DOTALL)
 GROUPS = [tuple(block.strip().splitlines()) for block in BLOCKS]
 SETUP = [line for group in GROUPS for line in group if line.startswith("python3 -m venv")]
 COMMANDS = [group for group in GROUPS if group[0] not in SETUP]
@@ -47,7 +50,7 @@ def test_commands_run(group, tmp_path):
         assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL))
+@pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", README + PYTHON_PAGE, flags=re.DOTALL))
 def test_python_example_runs(code, tmp_path):
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
@@ -60,15 +63,20 @@ def test_python_example_runs(code, tmp_path):
     assert 0 < float(done.stdout) < 0.1
 
 
-def test_figures_and_links_exist():
-    for target in re.findall(r"\]\(([^)#]+)\)", README):
+@pytest.mark.parametrize("path", [ROOT / "README.md", *(ROOT / "docs").glob("*.md")], ids=str)
+def test_figures_and_links_exist(path):
+    """Pages that are made when the site is built are there as sources."""
+    made = {"papers.md": "papers.in", "gallery": "examples"}
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text(encoding="utf-8")):
+        first, *rest = Path(target).parts
         if "://" not in target:
-            assert (ROOT / target).exists(), target
+            there = path.parent / made.get(first, target)
+            assert there.exists(), target
 
 
 def rows(heading):
     """Return the cells of the table rows below a heading."""
-    part = README.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    part = FINDINGS.split(f"\n## {heading}\n")[1].split("\n## ")[0]
     lines = [line for line in part.splitlines() if line.startswith("| ")]
     return [re.split(r" (?<!\\)\| ", line[2:-2]) for line in lines[2:]]
 
@@ -77,8 +85,8 @@ def test_training_is_told_by_rule_from_the_results():
     """Every sentence and table about a training, number by number, from the record beside it."""
     for stem in accuracy_section.STEMS:
         settings, findings = accuracy_section.read(stem)
-        assert accuracy_section.sentence(settings, findings) in README, stem
-        assert accuracy_section.table(findings) in README, stem
+        assert accuracy_section.sentence(settings, findings) in FINDINGS, stem
+        assert accuracy_section.table(findings) in FINDINGS, stem
 
 
 def test_verdicts_are_those_of_the_summary():
