@@ -263,6 +263,7 @@ def test_loss_is_monotone_and_below_its_envelope(method):
     assert (first.lambda_min, first.kernel_change) == (run.linearised.smallest, 0.0)
 
 
+@pytest.mark.slow
 def test_distance_to_the_linearised_path_falls_with_the_width():
     samples = problem(n=20, p=10)
     peaks = []

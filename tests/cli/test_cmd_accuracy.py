@@ -39,6 +39,7 @@ def test_stopped_trainings_give_exit_code_3(deqcli):
     assert Path("results/a.csv").exists()
 
 
+@pytest.mark.slow
 def test_what_fails_before_training_has_no_rows(deqcli):
     """Far outside the papers' range the equilibrium is lost at once; the others are kept."""
     lost = (*SMALL, "-j", "1", "--limit", "none", "--sigma-a2", "0.99", "--sigma-b2", "1e-4",

@@ -7,12 +7,9 @@ import pytest
 import deqcli
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("n", "distance", "norm"),
-    [
-        (1000, (0.730, 0.001), 138.3),
-        pytest.param(6000, (4.23, 0.01), 789.9, marks=pytest.mark.slow),
-    ],
+    ("n", "distance", "norm"), [(1000, (0.730, 0.001), 138.3), (6000, (4.23, 0.01), 789.9)]
 )
 def test_mnist_6_v_8_first_of_each(real_data, n, distance, norm):
     result = deqcli.run(
