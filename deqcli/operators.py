@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import LinearOperator
 
 from deqcli.activations import Activation, activation
 from deqcli.checks import SCALE, Range, number, shown
@@ -27,6 +27,7 @@ from deqcli.kernels.expansion import Expansion
 from deqcli.kernels.matrix import KernelMatrix, check_samples, run_tiles, threads_of_blas
 from deqcli.kernels.pairs import ImplicitPairs
 from deqcli.kernels.tiles import SCRATCH, SIDE, Combination
+from deqcli.lanczos import leading_pairs
 from deqcli.own_norms import own_norm_parts
 from deqcli.statistics import check_labels
 from deqcli.vocabulary import Kernel
@@ -109,10 +110,7 @@ class KernelOperator(LinearOperator):  # type: ignore[misc]
     def leading(self, count: int) -> tuple[Array, Array]:
         """Return the largest eigenvalues, descending, and their eigenvectors in columns."""
         count = number(count, "count", int, Range(least=1, most=self.shape[0] - 1))
-        start = np.random.default_rng(0).standard_normal(self.shape[0])
-        values, vectors = eigsh(self, k=count, which="LA", v0=start, tol=1e-12)
-        order = np.argsort(values)[::-1]
-        return values[order], vectors[:, order]
+        return leading_pairs(self, count)
 
     def _rest(self, block: Array) -> Array:
         columns = np.asarray(block, dtype=np.float64).reshape(self.shape[0], -1)
@@ -204,58 +202,90 @@ def kernel_operator(
             f"`budget` is {allowed / 2**30:.3g} GiB, but an operator of {n} samples takes about "
             f"{needed / 2**30:.3g} GiB; raise it, or give fewer samples."
         )
+    rest = kernel_rest(samples, act, sigma_a2, sigma_b2, kernel, labels, components)
+    panels = []
+    for start in rest.starts:
+        panels.append(rest.panel(start))
+        if progress is not None:
+            rows = start + panels[-1].codes.shape[1]
+            progress(rows * (2 * n - rows + 1) // 2, n * (n + 1) // 2)
+    return KernelOperator(rest.equivalent, tuple(panels))
+
+
+def kernel_rest(
+    X: Array,
+    act: Activation | str,
+    sigma_a2: float,
+    sigma_b2: float | None,
+    kernel: Kernel | str,
+    labels: NDArray[np.int64],
+    components: int = 0,
+    equivalent: Equivalent | None = None,
+) -> Rest:
+    """Return what is left of a kernel, to be made panel by panel.
+
+    Parameters
+    ----------
+    equivalent : Equivalent, optional
+        The own-norm one that is taken off, with the exact diagonal; by default it is made here.
+    """
     act = activation(act)
     pairs = ImplicitPairs(act, *check_existence(act, sigma_a2, sigma_b2))
     member = Kernel.of(kernel, "kernel")
     combination = Combination(member)
     if member.before_activation:
         combination = Combination(member.explicit, pairs.sigma_a2, pairs.sigma_b2)
-    centres = (np.eye(counts.size)[labels] / counts).T @ samples
-    parts = own_norm_parts(samples, labels, centres, Expansion(pairs, combination), components)
-    equivalent = Equivalent(samples, parts.weights, parts.factor, parts.core, parts.ridge)
-    panels = []
-    for panel in rest_panels(KernelMatrix(pairs, samples), combination, equivalent):
-        panels.append(panel)
-        if progress is not None:
-            rows = panel.start + panel.codes.shape[1]
-            progress(rows * (2 * n - rows + 1) // 2, n * (n + 1) // 2)
-    return KernelOperator(equivalent, tuple(panels))
+    if equivalent is None:
+        counts = np.bincount(labels)
+        centres = (np.eye(counts.size)[labels] / counts).T @ X
+        parts = own_norm_parts(X, labels, centres, Expansion(pairs, combination), components)
+        equivalent = Equivalent(X, parts.weights, parts.factor, parts.core, parts.ridge)
+    return Rest(KernelMatrix(pairs, X), combination, equivalent)
 
 
-def rest_panels(
-    matrix: KernelMatrix, combination: Combination, equivalent: Equivalent, start: int = 0
-) -> Iterator[Panel]:
-    """Yield the panels of a kernel minus its equivalent, from the row ``start`` on.
+class Rest:
+    """A kernel minus its equivalent, panel by panel.
 
     Panels do not depend on each other: a pass that was interrupted goes on where it stopped.
+
+    Parameters
+    ----------
+    matrix : KernelMatrix
+    combination : Combination
+        The kernel of it.
+    equivalent : Equivalent
+        With the kernel's diagonal.
     """
-    tiles = _RestTiles(matrix, combination, equivalent)
-    n = matrix.shape[0]
-    for first in range(start, n, SIDE):
-        rows = slice(first, min(first + SIDE, n))
-        codes = np.empty((n - first, rows.stop - rows.start), dtype=np.int16)
-        scales = np.empty(-(-len(codes) // SIDE))
-        rounded = np.empty_like(scales)
-        fill = functools.partial(tiles.fill, codes, scales, rounded)
-        columns = [slice(c, min(c + SIDE, n)) for c in range(first, n, SIDE)]
-        run_tiles(fill, [(rows, c) for c in columns], tiles.threads)
-        yield Panel(first, codes, scales, float(rounded.sum()))
-
-
-class _RestTiles:
-    """Tiles of a kernel minus its equivalent, rounded."""
 
     def __init__(
         self, matrix: KernelMatrix, combination: Combination, equivalent: Equivalent
     ) -> None:
+        self.equivalent = equivalent
         self._matrix, self._combination = matrix, combination
         self._linear = equivalent.linear
         self._left = equivalent.factor
         self._right = equivalent.factor @ equivalent.core
         self._local = threading.local()
-        self.threads = threads_of_blas() if matrix.tiles.parts else 1
 
-    def fill(
+    @property
+    def starts(self) -> range:
+        """The first row of each panel."""
+        return range(0, self._matrix.shape[0], SIDE)
+
+    def panel(self, start: int) -> Panel:
+        """Return the panel that begins with a row, one of :attr:`starts`."""
+        n = self._matrix.shape[0]
+        rows = slice(start, min(start + SIDE, n))
+        codes = np.empty((n - start, rows.stop - rows.start), dtype=np.int16)
+        scales = np.empty(-(-len(codes) // SIDE))
+        rounded = np.empty_like(scales)
+        fill = functools.partial(self._fill, codes, scales, rounded)
+        columns = [slice(c, min(c + SIDE, n)) for c in range(start, n, SIDE)]
+        threads = threads_of_blas() if self._matrix.tiles.parts else 1
+        run_tiles(fill, [(rows, c) for c in columns], threads)
+        return Panel(start, codes, scales, float(rounded.sum()))
+
+    def _fill(
         self, codes: Codes, scales: Array, rounded: Array, rows: slice, columns: slice
     ) -> None:
         """Make one tile of a panel, and the squared norm of what is rounded off."""
