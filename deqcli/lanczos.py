@@ -13,7 +13,7 @@ from scipy.special import ndtr
 
 from deqcli.checks import SCALE, Range, generator, number, shown
 from deqcli.errors import InputError
-from deqcli.kernels.matrix import check_samples
+from deqcli.kernels.matrix import check_columns
 
 Array = NDArray[np.float64]
 # One in so many steps is left out, to see what more of them would change.
@@ -190,7 +190,7 @@ def spectral_density(
     """
     if not isinstance(operator, LinearOperator) or operator.shape[0] != operator.shape[1]:
         raise InputError(f"`operator` is {shown(operator)}; give a square LinearOperator.")
-    points = check_samples(np.reshape(at, (-1, 1)), "at").ravel()
+    points = check_columns(at, "at").ravel()
     width = number(width, "width", float, SCALE)
     probes = number(probes, "probes", int, Range(least=2, most=100_000))
     steps = number(steps, "steps", int, Range(least=1, most=100_000))

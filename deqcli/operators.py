@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from deqcli.activations import Activation, activation
+from deqcli.activations import ActivationLike, activation
 from deqcli.checks import SCALE, Range, number, shown
 from deqcli.equivalents import Equivalent, operator_norm
 from deqcli.errors import InputError
@@ -72,6 +72,17 @@ class Panel:
             if k:
                 out[rows] += tile.T @ block[columns]
 
+    def add_columns(self, chosen: NDArray[np.intp], out: Array) -> None:
+        """Add what this panel and its mirror image have of some columns, which ascend."""
+        scales = np.repeat(self.scales, SIDE)[: len(self.codes)]
+        stop = self.start + self.codes.shape[1]
+        first, last = np.searchsorted(chosen, [self.start, stop])
+        out[self.start :, first:last] += (
+            self.codes[:, chosen[first:last] - self.start] * scales[:, None]
+        )
+        far = chosen[last:] - self.start
+        out[self.start : stop, last:] += (self.codes[far] * scales[far, None]).T
+
 
 class KernelOperator(LinearOperator):  # type: ignore[misc]
     r"""A kernel matrix as a ``LinearOperator`` of about n² bytes.
@@ -102,6 +113,26 @@ class KernelOperator(LinearOperator):  # type: ignore[misc]
         return LinearOperator(
             self.shape, matvec=self._rest, matmat=self._rest, rmatvec=self._rest, dtype=np.float64
         )
+
+    @functools.cached_property
+    def diagonal(self) -> Array:
+        """The kernel of each sample with itself, of shape (n,)."""
+        E = self.equivalent
+        F = E.linear
+        weights = F if isinstance(F, float) else np.einsum("ij,ij->i", F, F)
+        low_rank = np.einsum("ij,ij->i", E.factor @ E.core, E.factor)
+        return np.asarray(weights * np.einsum("ij,ij->i", E.X, E.X) + low_rank + E.ridge)
+
+    def columns(self, chosen: NDArray[np.intp]) -> Array:
+        """Return some columns, of shape (n, m); ``chosen`` ascends."""
+        E = self.equivalent
+        out = E.X @ E.X[chosen].T
+        out *= E.linear if isinstance(E.linear, float) else E.linear @ E.linear[chosen].T
+        out += (E.factor @ E.core) @ E.factor[chosen].T
+        out[chosen, np.arange(len(chosen))] = self.diagonal[chosen]
+        for panel in self.panels:
+            panel.add_columns(chosen, out)
+        return out
 
     def distance(self) -> float:
         """Return the operator norm of the rest; rounding changes it by :attr:`rounding` at most."""
@@ -145,7 +176,7 @@ def operator_bytes(n: int, p: int, n_classes: int = 1, components: int = 0) -> i
 
 def kernel_operator(
     X: ArrayLike,
-    act: Activation | str,
+    act: ActivationLike,
     sigma_a2: float,
     sigma_b2: float | None = None,
     *,
@@ -162,7 +193,7 @@ def kernel_operator(
     Parameters
     ----------
     X : array of shape (n, p)
-    act : Activation or str
+    act : Activation, str or callable
         Used as it is, as by :func:`deqcli.implicit_kernels`.
     sigma_a2, sigma_b2 : float
         Variances; ``sigma_b2`` is ``1 - sigma_a2`` by default.
@@ -214,7 +245,7 @@ def kernel_operator(
 
 def kernel_rest(
     X: Array,
-    act: Activation | str,
+    act: ActivationLike,
     sigma_a2: float,
     sigma_b2: float | None,
     kernel: Kernel | str,

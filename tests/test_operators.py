@@ -120,3 +120,13 @@ def test_lanczos_of_few_eigenvalues_ends_early():
     found = deqcli.spectral_density(identity, [2.0], 0.1, 2, 20, np.random.default_rng(0))
     assert found.density[0] == pytest.approx(1 / (0.1 * np.sqrt(2 * np.pi)))
     assert found.error[0] < 1e-12
+
+
+@pytest.mark.parametrize("kernel", ["ck", "preactivation-ntk"])
+def test_columns_and_diagonal_are_those_of_the_operator(kernel):
+    X, y = data()
+    operator = deqcli.kernel_operator(X, "relu", 0.2, kernel=kernel, y=y, components=2)
+    whole = operator @ np.eye(len(X))
+    chosen = np.array([0, 5, 255, 256, 300, 511, 512, 598, 599])
+    np.testing.assert_allclose(operator.columns(chosen), whole[:, chosen], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(operator.diagonal, np.diag(whole), rtol=1e-12)
