@@ -234,7 +234,12 @@ def kernel_operator(
             f"{needed / 2**30:.3g} GiB; raise it, or give fewer samples."
         )
     rest = kernel_rest(samples, act, sigma_a2, sigma_b2, kernel, labels, components)
-    panels = []
+    return operator_of(rest, progress)
+
+
+def operator_of(rest: Rest, progress: Callable[[int, int], object] | None = None) -> KernelOperator:
+    """Return a kernel as an operator, by one pass over the panels of what is left of it."""
+    n, panels = rest.equivalent.shape[0], []
     for start in rest.starts:
         panels.append(rest.panel(start))
         if progress is not None:

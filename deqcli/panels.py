@@ -35,7 +35,7 @@ def panel_points(n: int) -> dict[str, tuple[Any, ...]]:
 
 
 def rest_of(
-    model: Model, kernel: Kernel, components: int, equivalent: Equivalent | None = None
+    model: Model, kernel: Kernel, components: int = 0, equivalent: Equivalent | None = None
 ) -> Rest:
     """Return what the own-norm equivalent leaves of a DEQ's kernel.
 

@@ -30,7 +30,7 @@ def error_vs_n(settings: Any) -> float:
     total = 0.0
     for n in settings.n:
         p = settings.law(settings.dimension(n)).shape(n)[1]
-        exact = _kernel(n, p) + 200 * n * n
+        exact = (_kernel(n, p) / 2 if settings.as_operator(n) else _kernel(n, p)) + 200 * n * n
         drawn = settings.estimator == Estimator.MONTE_CARLO
         one = settings.realizations * _network(n, p, settings) if drawn else exact
         total += settings.trials * len(settings.act) * one

@@ -190,3 +190,16 @@ def test_small_and_odd_operators(options, tmp_path):
     numbers = result.table[["eigenvalue", "isolated"]].to_numpy(float)
     assert np.isfinite(numbers).all()
     assert result.findings["distances"]["exact"]["rounding"] >= 0
+
+
+def test_errors_of_operators_are_those_of_matrices(monkeypatch):
+    options = {"n": (200, 600), "trials": 1, "act": "tanh,relu", "ratio": 0.2}
+    dense = deqcli.run("error-vs-n", jobs=1, **options).table
+    monkeypatch.setattr("deqcli.studies.error_vs_n.MOST_DENSE", 300)
+    large = deqcli.run("error-vs-n", jobs=1, **options).table
+    few = dense["n"] == 200
+    for name in ("error", "norm", "own_error", "predicted"):
+        np.testing.assert_array_equal(large[name][few], dense[name][few])
+        np.testing.assert_allclose(large[name][~few], dense[name][~few], rtol=1e-4)
+    # It went another way, not the same one twice.
+    assert np.any(large["own_error"][~few] != dense["own_error"][~few])
