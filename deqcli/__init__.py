@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from deqcli import plot as plot
     from deqcli.activations import Activation as Activation
     from deqcli.activations import activation as activation
+    from deqcli.conjugate import RidgeSolution as RidgeSolution
+    from deqcli.conjugate import solve_ridge as solve_ridge
     from deqcli.data.dataset import Dataset as Dataset
     from deqcli.data.load import load as load
     from deqcli.data.mixture import GaussianMixture as GaussianMixture
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
 #: Where each public name lives.
 _HOME = {
     "deqcli.activations": ("Activation", "activation"),
+    "deqcli.conjugate": ("RidgeSolution", "solve_ridge"),
     "deqcli.data.dataset": ("Dataset",),
     "deqcli.data.load": ("load",),
     "deqcli.data.mixture": ("GaussianMixture", "sphere"),

@@ -21,12 +21,15 @@ from deqcli.checks import LARGEST, Range, number, shown
 from deqcli.display import Displayed
 from deqcli.errors import DataError, InputError
 from deqcli.kernels.matrix import check_samples
+from deqcli.lanczos import DENSE
 from deqcli.own_norms import kernel_expansion, own_norm_parts
 from deqcli.scalars import Coefficients, ExplicitScalars, ImplicitScalars, SphereScalars
 from deqcli.statistics import MixtureStatistics, check_labels, estimate_statistics
 from deqcli.vocabulary import Form, Kernel
 
 Array = NDArray[np.float64]
+# Columns that a product with an own-norm equivalent makes at a time.
+_TOGETHER = 64
 
 
 class Equivalent(Displayed, LinearOperator):  # type: ignore[misc]
@@ -70,8 +73,14 @@ class Equivalent(Displayed, LinearOperator):  # type: ignore[misc]
         if isinstance(self.linear, float):
             out += self.linear * (self.X @ (self.X.T @ block))
         else:
-            for column in self.linear.T[:, :, None]:
-                out += column * (self.X @ (self.X.T @ (column * block)))
+            # Some at a time, so that X is read once for many columns of F and few are there.
+            n, width = self.linear.shape
+            step = max(1, _TOGETHER // width)
+            for start in range(0, block.shape[1], step):
+                part = self.linear[:, :, None] * block[:, None, start : start + step]
+                image = self.X @ (self.X.T @ part.reshape(n, -1))
+                weighted = np.einsum("ij,ijk->ik", self.linear, image.reshape(part.shape))
+                out[:, start : start + step] += weighted
         own = self.ridge if isinstance(self.ridge, float) else self.ridge[:, None]
         return np.asarray(out + own * block)
 
@@ -226,10 +235,6 @@ def _check_statistics(known: object, samples: Array, labels: NDArray[np.int64]) 
         )
 
 
-# Below this size a full decomposition is as quick as Lanczos, and exact.
-_DENSE = 200
-
-
 def eigenvalues(matrix: Array) -> Array:
     """Return the eigenvalues of a symmetric matrix in ascending order."""
     return np.asarray(eigvalsh(matrix, check_finite=False))
@@ -264,7 +269,7 @@ def operator_norm(matrix: Array | LinearOperator) -> float:
     matrix = _square(matrix, "matrix")
     operator = aslinearoperator(matrix)
     n = operator.shape[0]
-    if n <= _DENSE:
+    if n <= DENSE:
         dense = matrix if isinstance(matrix, np.ndarray) else operator @ np.eye(n)
         return float(np.abs(np.linalg.eigvalsh(0.5 * (dense + dense.T))).max())
     # A fixed start makes the answer repeat; a random direction misses no eigenvector.
@@ -288,7 +293,7 @@ def operator_distance(first: Array | LinearOperator, second: Array | LinearOpera
         raise DataError(
             f"`first` has shape {first.shape} and `second` {second.shape}; give two of one shape."
         )
-    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray) and len(first) <= _DENSE:
+    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray) and len(first) <= DENSE:
         return operator_norm(first - second)
     return operator_norm(aslinearoperator(first) - aslinearoperator(second))
 

@@ -13,12 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from deqcli.activations import ActivationLike
-from deqcli.checks import NOT_NEGATIVE, number
+from deqcli.checks import NOT_NEGATIVE, Range, number
 from deqcli.classify import ridge_weights
+from deqcli.conjugate import solve_ridge
 from deqcli.data.dataset import fit_transform
-from deqcli.errors import InputError, MissingExtraError
+from deqcli.errors import ConvergenceError, InputError, MissingExtraError
 from deqcli.kernels.exact import ExactKernels, implicit_kernels
 from deqcli.kernels.matrix import check_samples
+from deqcli.operators import kernel_operator
+from deqcli.runs.memory import available_bytes
 from deqcli.vocabulary import Kernel as KernelName
 
 try:
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+#: Samples whose outputs are made at a time: their kernel with the training samples is one matrix.
+_ROWS = 2048
 #: Step of the derivative in log sigma_a2: truncation and rounding, of kernels right to 1e-12, meet.
 _STEP = 1e-3
 
@@ -145,6 +150,7 @@ class _KernelRidge(BaseEstimator):  # type: ignore[misc]
         kernel: str = "ntk",
         ridge: float = 1e-3,
         preprocess: str = "centred",
+        direct: int = 20_000,
     ) -> None:
         self.act = act
         self.sigma_a2 = sigma_a2
@@ -152,20 +158,36 @@ class _KernelRidge(BaseEstimator):  # type: ignore[misc]
         self.kernel = kernel
         self.ridge = ridge
         self.preprocess = preprocess
+        self.direct = direct
 
     def _fit(self, X: Array, targets: Array) -> None:
         ridge = number(self.ridge, "ridge", float, NOT_NEGATIVE)
         name = KernelName.of(self.kernel, "kernel")
         self.scaling_, self.samples_ = fit_transform(X, self.preprocess)
         self.kernel_ = DEQKernel(self.act, self.sigma_a2, self.sigma_b2, name.value)
-        # Copied, since the factorisation overwrites it.
-        self.dual_coef_, _ = ridge_weights(self.kernel_(self.samples_).copy(), targets, ridge)
+        if len(X) <= number(self.direct, "direct", int, Range(least=0)):
+            # Copied, since the factorisation overwrites it.
+            self.dual_coef_, _ = ridge_weights(self.kernel_(self.samples_).copy(), targets, ridge)
+            return
+        operator = kernel_operator(
+            self.samples_, self.act, self.sigma_a2, self.sigma_b2, kernel=name,
+            budget=max(available_bytes() or 0, 2.0**30),
+        )  # fmt: skip
+        found = solve_ridge(operator, targets, ridge)
+        if not found.converged:
+            raise ConvergenceError(
+                f"conjugate gradients leave a residual of {found.residual:.2g} at `ridge` "
+                f"{ridge:g}; raise it, or `direct` if a matrix fits in memory."
+            )
+        self.dual_coef_, self.residual_ = found.weights, found.residual
 
     def _outputs(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
         samples = validate_data(self, X, dtype=np.float64, reset=False)
-        matrix = self.kernel_(self.scaling_(samples), self.samples_)
-        return np.asarray(matrix @ self.dual_coef_)
+        moved = self.scaling_(samples)
+        parts = [moved[k : k + _ROWS] for k in range(0, len(moved), _ROWS)]
+        outputs = [self.kernel_(part, self.samples_) @ self.dual_coef_ for part in parts]
+        return np.concatenate(outputs)
 
 
 class DEQRegressor(RegressorMixin, _KernelRidge):  # type: ignore[misc]
@@ -184,12 +206,17 @@ class DEQRegressor(RegressorMixin, _KernelRidge):  # type: ignore[misc]
     preprocess : {"centred", "unit", "raw"}
         ``centred`` moves the training samples to mean 0 and mean squared norm 1, where activations
         are neither linear nor saturated; new samples go through the same map.
+    direct : int
+        Samples up to which the kernel is a matrix and the equations are solved directly; beyond,
+        it is an operator of two bytes a pair, and conjugate gradients solve them.
 
     Attributes
     ----------
     dual_coef_ : ndarray of shape (n,) or (n, k)
     samples_ : ndarray of shape (n, p)
         Training samples, preprocessed.
+    residual_ : float
+        Relative residual that conjugate gradients left, where they were used.
 
     Examples
     --------
@@ -228,7 +255,7 @@ class DEQClassifier(ClassifierMixin, _KernelRidge):  # type: ignore[misc]
 
     Parameters
     ----------
-    act, sigma_a2, sigma_b2, kernel, ridge, preprocess
+    act, sigma_a2, sigma_b2, kernel, ridge, preprocess, direct
         As in :class:`DEQRegressor`.
 
     Attributes

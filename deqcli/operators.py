@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import LinearOperator
 
-from deqcli.activations import Activation, activation
+from deqcli.activations import ActivationLike, activation
 from deqcli.checks import SCALE, Range, number, shown
 from deqcli.equivalents import Equivalent, operator_norm
 from deqcli.errors import InputError
@@ -27,6 +27,7 @@ from deqcli.kernels.expansion import Expansion
 from deqcli.kernels.matrix import KernelMatrix, check_samples, run_tiles, threads_of_blas
 from deqcli.kernels.pairs import ImplicitPairs
 from deqcli.kernels.tiles import SCRATCH, SIDE, Combination
+from deqcli.lanczos import leading_pairs
 from deqcli.own_norms import own_norm_parts
 from deqcli.statistics import check_labels
 from deqcli.vocabulary import Kernel
@@ -71,6 +72,17 @@ class Panel:
             if k:
                 out[rows] += tile.T @ block[columns]
 
+    def add_columns(self, chosen: NDArray[np.intp], out: Array) -> None:
+        """Add what this panel and its mirror image have of some columns, which ascend."""
+        scales = np.repeat(self.scales, SIDE)[: len(self.codes)]
+        stop = self.start + self.codes.shape[1]
+        first, last = np.searchsorted(chosen, [self.start, stop])
+        out[self.start :, first:last] += (
+            self.codes[:, chosen[first:last] - self.start] * scales[:, None]
+        )
+        far = chosen[last:] - self.start
+        out[self.start : stop, last:] += (self.codes[far] * scales[far, None]).T
+
 
 class KernelOperator(LinearOperator):  # type: ignore[misc]
     r"""A kernel matrix as a ``LinearOperator`` of about n² bytes.
@@ -102,6 +114,26 @@ class KernelOperator(LinearOperator):  # type: ignore[misc]
             self.shape, matvec=self._rest, matmat=self._rest, rmatvec=self._rest, dtype=np.float64
         )
 
+    @functools.cached_property
+    def diagonal(self) -> Array:
+        """The kernel of each sample with itself, of shape (n,)."""
+        E = self.equivalent
+        F = E.linear
+        weights = F if isinstance(F, float) else np.einsum("ij,ij->i", F, F)
+        low_rank = np.einsum("ij,ij->i", E.factor @ E.core, E.factor)
+        return np.asarray(weights * np.einsum("ij,ij->i", E.X, E.X) + low_rank + E.ridge)
+
+    def columns(self, chosen: NDArray[np.intp]) -> Array:
+        """Return some columns, of shape (n, m); ``chosen`` ascends."""
+        E = self.equivalent
+        out = E.X @ E.X[chosen].T
+        out *= E.linear if isinstance(E.linear, float) else E.linear @ E.linear[chosen].T
+        out += (E.factor @ E.core) @ E.factor[chosen].T
+        out[chosen, np.arange(len(chosen))] = self.diagonal[chosen]
+        for panel in self.panels:
+            panel.add_columns(chosen, out)
+        return out
+
     def distance(self) -> float:
         """Return the operator norm of the rest; rounding changes it by :attr:`rounding` at most."""
         return operator_norm(self.rest)
@@ -109,10 +141,7 @@ class KernelOperator(LinearOperator):  # type: ignore[misc]
     def leading(self, count: int) -> tuple[Array, Array]:
         """Return the largest eigenvalues, descending, and their eigenvectors in columns."""
         count = number(count, "count", int, Range(least=1, most=self.shape[0] - 1))
-        start = np.random.default_rng(0).standard_normal(self.shape[0])
-        values, vectors = eigsh(self, k=count, which="LA", v0=start, tol=1e-12)
-        order = np.argsort(values)[::-1]
-        return values[order], vectors[:, order]
+        return leading_pairs(self, count)
 
     def _rest(self, block: Array) -> Array:
         columns = np.asarray(block, dtype=np.float64).reshape(self.shape[0], -1)
@@ -147,7 +176,7 @@ def operator_bytes(n: int, p: int, n_classes: int = 1, components: int = 0) -> i
 
 def kernel_operator(
     X: ArrayLike,
-    act: Activation | str,
+    act: ActivationLike,
     sigma_a2: float,
     sigma_b2: float | None = None,
     *,
@@ -164,7 +193,7 @@ def kernel_operator(
     Parameters
     ----------
     X : array of shape (n, p)
-    act : Activation or str
+    act : Activation, str or callable
         Used as it is, as by :func:`deqcli.implicit_kernels`.
     sigma_a2, sigma_b2 : float
         Variances; ``sigma_b2`` is ``1 - sigma_a2`` by default.
@@ -204,58 +233,95 @@ def kernel_operator(
             f"`budget` is {allowed / 2**30:.3g} GiB, but an operator of {n} samples takes about "
             f"{needed / 2**30:.3g} GiB; raise it, or give fewer samples."
         )
+    rest = kernel_rest(samples, act, sigma_a2, sigma_b2, kernel, labels, components)
+    return operator_of(rest, progress)
+
+
+def operator_of(rest: Rest, progress: Callable[[int, int], object] | None = None) -> KernelOperator:
+    """Return a kernel as an operator, by one pass over the panels of what is left of it."""
+    n, panels = rest.equivalent.shape[0], []
+    for start in rest.starts:
+        panels.append(rest.panel(start))
+        if progress is not None:
+            rows = start + panels[-1].codes.shape[1]
+            progress(rows * (2 * n - rows + 1) // 2, n * (n + 1) // 2)
+    return KernelOperator(rest.equivalent, tuple(panels))
+
+
+def kernel_rest(
+    X: Array,
+    act: ActivationLike,
+    sigma_a2: float,
+    sigma_b2: float | None,
+    kernel: Kernel | str,
+    labels: NDArray[np.int64],
+    components: int = 0,
+    equivalent: Equivalent | None = None,
+) -> Rest:
+    """Return what is left of a kernel, to be made panel by panel.
+
+    Parameters
+    ----------
+    equivalent : Equivalent, optional
+        The own-norm one that is taken off, with the exact diagonal; by default it is made here.
+    """
     act = activation(act)
     pairs = ImplicitPairs(act, *check_existence(act, sigma_a2, sigma_b2))
     member = Kernel.of(kernel, "kernel")
     combination = Combination(member)
     if member.before_activation:
         combination = Combination(member.explicit, pairs.sigma_a2, pairs.sigma_b2)
-    centres = (np.eye(counts.size)[labels] / counts).T @ samples
-    parts = own_norm_parts(samples, labels, centres, Expansion(pairs, combination), components)
-    equivalent = Equivalent(samples, parts.weights, parts.factor, parts.core, parts.ridge)
-    panels = []
-    for panel in rest_panels(KernelMatrix(pairs, samples), combination, equivalent):
-        panels.append(panel)
-        if progress is not None:
-            rows = panel.start + panel.codes.shape[1]
-            progress(rows * (2 * n - rows + 1) // 2, n * (n + 1) // 2)
-    return KernelOperator(equivalent, tuple(panels))
+    if equivalent is None:
+        counts = np.bincount(labels)
+        centres = (np.eye(counts.size)[labels] / counts).T @ X
+        parts = own_norm_parts(X, labels, centres, Expansion(pairs, combination), components)
+        equivalent = Equivalent(X, parts.weights, parts.factor, parts.core, parts.ridge)
+    return Rest(KernelMatrix(pairs, X), combination, equivalent)
 
 
-def rest_panels(
-    matrix: KernelMatrix, combination: Combination, equivalent: Equivalent, start: int = 0
-) -> Iterator[Panel]:
-    """Yield the panels of a kernel minus its equivalent, from the row ``start`` on.
+class Rest:
+    """A kernel minus its equivalent, panel by panel.
 
     Panels do not depend on each other: a pass that was interrupted goes on where it stopped.
+
+    Parameters
+    ----------
+    matrix : KernelMatrix
+    combination : Combination
+        The kernel of it.
+    equivalent : Equivalent
+        With the kernel's diagonal.
     """
-    tiles = _RestTiles(matrix, combination, equivalent)
-    n = matrix.shape[0]
-    for first in range(start, n, SIDE):
-        rows = slice(first, min(first + SIDE, n))
-        codes = np.empty((n - first, rows.stop - rows.start), dtype=np.int16)
-        scales = np.empty(-(-len(codes) // SIDE))
-        rounded = np.empty_like(scales)
-        fill = functools.partial(tiles.fill, codes, scales, rounded)
-        columns = [slice(c, min(c + SIDE, n)) for c in range(first, n, SIDE)]
-        run_tiles(fill, [(rows, c) for c in columns], tiles.threads)
-        yield Panel(first, codes, scales, float(rounded.sum()))
-
-
-class _RestTiles:
-    """Tiles of a kernel minus its equivalent, rounded."""
 
     def __init__(
         self, matrix: KernelMatrix, combination: Combination, equivalent: Equivalent
     ) -> None:
+        self.equivalent = equivalent
         self._matrix, self._combination = matrix, combination
         self._linear = equivalent.linear
         self._left = equivalent.factor
         self._right = equivalent.factor @ equivalent.core
         self._local = threading.local()
-        self.threads = threads_of_blas() if matrix.tiles.parts else 1
 
-    def fill(
+    @property
+    def starts(self) -> range:
+        """The first row of each panel."""
+        return range(0, self._matrix.shape[0], SIDE)
+
+    def panel(self, start: int) -> Panel:
+        """Return the panel that begins with a row, one of :attr:`starts`."""
+        n = self._matrix.shape[0]
+        rows = slice(start, min(start + SIDE, n))
+        codes = np.empty((n - start, rows.stop - rows.start), dtype=np.int16)
+        scales = np.empty(-(-len(codes) // SIDE))
+        rounded = np.empty_like(scales)
+        fill = functools.partial(self._fill, codes, scales, rounded)
+        columns = [slice(c, min(c + SIDE, n)) for c in range(start, n, SIDE)]
+        threads = threads_of_blas() if self._matrix.tiles.parts else 1
+        run_tiles(fill, [(rows, c) for c in columns], threads)
+        return Panel(start, codes, scales, float(rounded.sum()))
+
+    def _fill(
         self, codes: Codes, scales: Array, rounded: Array, rows: slice, columns: slice
     ) -> None:
         """Make one tile of a panel, and the squared norm of what is rounded off."""

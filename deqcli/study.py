@@ -16,7 +16,7 @@ import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from deqcli.errors import InputError
 from deqcli.settings import Settings, options
@@ -33,7 +33,13 @@ if TYPE_CHECKING:
     from deqcli.shared_settings import SeedSettings
 
     Arrays = Mapping[str, NDArray[Any]]
-    Load = Callable[[str], dict[str, np.ndarray[Any, Any]]]
+
+    class Load(Protocol):
+        """Reads the arrays of a point from the disk, or maps them."""
+
+        def __call__(self, key: str, *, mapped: bool = False) -> dict[str, NDArray[Any]]:
+            """Return the arrays of a point."""
+
 
 S = TypeVar("S", bound=Settings)
 P = TypeVar("P")

@@ -142,6 +142,14 @@ class Estimator(Word):
     EXACT = "exact"
 
 
+class Storage(Word):
+    """How an exact kernel is kept: as a matrix, or as an operator in memory or on the disk."""
+
+    DENSE = "dense"
+    MEMORY = "memory"
+    DISK = "disk"
+
+
 #: Names of laws that samples are drawn from; any other ``data`` is a data set or a file.
 DRAWN = ("gmm", "sphere")
 

@@ -10,10 +10,8 @@ import deqcli
 from deqcli.activations import activation
 from deqcli.equivalents import operator_norm
 from deqcli.errors import InputError
-from deqcli.kernels.matrix import KernelMatrix
-from deqcli.kernels.pairs import ImplicitPairs
-from deqcli.kernels.tiles import SIDE, Combination
-from deqcli.operators import operator_bytes, rest_panels
+from deqcli.kernels.tiles import SIDE
+from deqcli.operators import kernel_rest, operator_bytes
 from deqcli.vocabulary import Kernel
 
 
@@ -63,10 +61,9 @@ def test_distance_and_leading_eigenpairs_are_those_of_the_matrix():
 def test_a_pass_goes_on_where_it_stopped_with_the_same_bytes():
     X, y = data()
     operator = deqcli.kernel_operator(X, "relu", 0.2, y=y)
-    matrix = KernelMatrix(ImplicitPairs(activation("relu"), 0.2, 0.8), X)
-    whole = operator.panels
-    later = rest_panels(matrix, Combination(Kernel.CK), operator.equivalent, start=SIDE)
-    for first, second in itertools.zip_longest(whole[1:], later):
+    rest = kernel_rest(X, "relu", 0.2, 0.8, "ck", y)
+    for first, start in itertools.zip_longest(operator.panels[1:], rest.starts[1:]):
+        second = rest.panel(start)
         assert first.start == second.start
         np.testing.assert_array_equal(first.codes, second.codes)
         np.testing.assert_array_equal(first.scales, second.scales)
@@ -123,3 +120,13 @@ def test_lanczos_of_few_eigenvalues_ends_early():
     found = deqcli.spectral_density(identity, [2.0], 0.1, 2, 20, np.random.default_rng(0))
     assert found.density[0] == pytest.approx(1 / (0.1 * np.sqrt(2 * np.pi)))
     assert found.error[0] < 1e-12
+
+
+@pytest.mark.parametrize("kernel", ["ck", "preactivation-ntk"])
+def test_columns_and_diagonal_are_those_of_the_operator(kernel):
+    X, y = data()
+    operator = deqcli.kernel_operator(X, "relu", 0.2, kernel=kernel, y=y, components=2)
+    whole = operator @ np.eye(len(X))
+    chosen = np.array([0, 5, 255, 256, 300, 511, 512, 598, 599])
+    np.testing.assert_allclose(operator.columns(chosen), whole[:, chosen], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(operator.diagonal, np.diag(whole), rtol=1e-12)

@@ -47,9 +47,11 @@ def draw(table: pd.DataFrame) -> Figure:
     table : DataFrame
         Columns source, index, eigenvalue, isolated, distance, relative, network_relative,
         noise_floor, own_norm, kernel, act, sigma_a2, n, p, realizations, width, and of the law
-        density, distribution, carries, aligned, as ``deqcli spectrum`` writes them.
+        density, distribution, carries, aligned, as ``deqcli spectrum`` writes them. Where it has a
+        column error, spectra are leading eigenvalues and a density with its distribution.
     """
     figure = Figure(figsize=(COLUMN, 3.1), layout="constrained")
+    table = _from_densities(table)
     of_law = table["source"] == "law"
     isolated, bulk = table[table["isolated"]], table[~table["isolated"] & ~of_law]
     label = "isolated"
@@ -91,6 +93,21 @@ def draw(table: pd.DataFrame) -> Figure:
     return figure
 
 
+def _from_densities(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of eigenvalues: where only their density is known, its quantiles."""
+    if "error" not in table:
+        return table
+    known = table[table["error"].isna()]
+    parts = [known]
+    for source, rows in table[table["error"].notna()].groupby("source", sort=False):
+        first = rows.iloc[[0]]
+        n = int(first["n"].iloc[0])
+        shares = (np.arange(n - (known["source"] == source).sum()) + 0.5) / n
+        values = np.interp(shares, rows["distribution"], rows["eigenvalue"])
+        parts.append(first.loc[first.index.repeat(values.size)].assign(eigenvalue=values))
+    return pd.concat(parts, ignore_index=True)
+
+
 def _law(rows: pd.DataFrame) -> Line | None:
     if rows.empty:
         return None
@@ -107,7 +124,7 @@ def _values(table: pd.DataFrame, source: str) -> NDArray[np.float64]:
 
 
 def _label(table: pd.DataFrame, source: str) -> str:
-    first = table[table["source"] == source].iloc[0]
+    first = table[table["source"] == source].iloc[-1]
     letter = KERNEL_LABELS[first["kernel"]]
     bar = rf"\bar{{{letter}}}"
     if source == "equivalent":
@@ -123,7 +140,8 @@ def _label(table: pd.DataFrame, source: str) -> str:
     if source == "exact":
         own = first.get("own_norm", np.nan)
         nearer = "" if pd.isna(own) else rf", $\|{letter} - {bar}'\|$ = {own:.2g}"
-        return f"exact, {apart}{nearer}"
+        bulk = "\n(below the largest, a density by stochastic Lanczos)"
+        return f"exact, {apart}{nearer}{bulk if pd.notna(first.get('error')) else ''}"
     noise = first["noise_floor"]
     text = f"{first['realizations']} draws of width {first['width']}, {apart}"
     return text if pd.isna(noise) else f"{text}\n(two such averages: {noise:.2g} apart)"

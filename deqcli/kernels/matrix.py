@@ -51,6 +51,15 @@ def check_samples(X: object, name: str = "X", least: int = 1) -> Array:
     return array
 
 
+def check_columns(values: object, name: str) -> Array:
+    """Return a vector as one column, or a matrix, finite float64, or say what is wrong with it."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise DataError(f"`{name}` is ragged; give a vector, or rows of one length.") from None
+    return check_samples(array[:, None] if array.ndim == 1 else array, name)
+
+
 class KernelMatrix:
     """Matrices of one pair kernel over one set of inputs, or between two.
 

@@ -13,10 +13,12 @@ import json
 import os
 import re
 import secrets
+import struct
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -48,6 +50,9 @@ _EXACT_FLOATS: dict[str, Any] = (
     if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
     else {}
 )
+
+# Arrays of fewer bytes are read rather than mapped.
+_MAPPED = 1 << 16
 
 # No dates and versions, so that the same table gives the same bytes; None drops the entry.
 _FIGURE_METADATA: dict[str, dict[str, None]] = {
@@ -200,6 +205,36 @@ def npz_bytes(arrays: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
     buffer = io.BytesIO()
     _savez(buffer, arrays)
     return buffer.getvalue()
+
+
+def map_npz(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    """Return the arrays of an uncompressed ``.npz``, large ones as read-only maps of the file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "a.npz")
+    ...     write_npz(path, {"large": np.arange(10_000), "small": np.arange(2)})
+    ...     {name: (type(array).__name__, len(array)) for name, array in map_npz(path).items()}
+    {'large': ('memmap', 10000), 'small': ('ndarray', 2)}
+    """
+    arrays = {}
+    with explained(path, "read"), path.open("rb") as handle, zipfile.ZipFile(handle) as archive:
+        for entry in archive.infolist():
+            name = entry.filename.removesuffix(".npy")
+            # After the fixed part of an entry's header come its name and what else it has.
+            handle.seek(entry.header_offset + 26)
+            handle.seek(sum(struct.unpack("<2H", handle.read(4))), os.SEEK_CUR)
+            if entry.file_size < _MAPPED:
+                arrays[name] = np.lib.format.read_array(handle, allow_pickle=False)
+                continue
+            np.lib.format.read_magic(handle)
+            shape, fortran, dtype = np.lib.format.read_array_header_1_0(handle)
+            order: Literal["C", "F"] = "F" if fortran else "C"
+            place = handle.tell()
+            arrays[name] = np.memmap(path, dtype, "r", place, shape, order)
+    return arrays
 
 
 def _savez(handle: IO[bytes], arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:

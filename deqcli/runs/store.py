@@ -153,8 +153,8 @@ class Store:
         """Return the keys of the points that are not stored, in their order."""
         return [key for key in keys if not self.has(key)]
 
-    def load(self, key: str) -> Arrays:
-        """Return the arrays of a stored point.
+    def load(self, key: str, *, mapped: bool = False) -> Arrays:
+        """Return the arrays of a stored point, or maps of the file for large ones.
 
         Raises
         ------
@@ -167,6 +167,8 @@ class Store:
                 f"The stored point {key!r} of {self._parts} is absent or damaged; run the same "
                 "command again to recompute it."
             )
+        if mapped:
+            return files.map_npz(self._part(key))
         with np.load(io.BytesIO(payload), allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
 

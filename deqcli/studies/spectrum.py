@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from deqcli.errors import InputError
@@ -13,18 +13,20 @@ from deqcli.settings import setting
 from deqcli.shared_settings import (
     DeqSettings,
     MonteCarloSettings,
-    SampleSettings,
     kernel_setting,
 )
+from deqcli.storage import StorageSettings
 from deqcli.study import Assembled, Study, Tolerance
 from deqcli.vocabulary import Estimator, Form, Kernel
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from scipy.sparse.linalg import LinearOperator
 
     from deqcli.equivalents import Equivalent
     from deqcli.models import Model
+    from deqcli.operators import KernelOperator, Rest
     from deqcli.spectral.law import SpectralLaw
     from deqcli.study import Arrays, Load
 
@@ -33,14 +35,10 @@ _SOURCES = {Form.PAPERS: "equivalent", Form.OWN_NORM: "own-norm"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpectrumSettings(MonteCarloSettings, SampleSettings, DeqSettings):
+class SpectrumSettings(MonteCarloSettings, StorageSettings, DeqSettings):
     """Settings of ``deqcli spectrum``."""
 
     kernel: Kernel = kernel_setting(Kernel.PREACTIVATION_CK)
-    estimator: tuple[Estimator, ...] = setting(
-        (Estimator.MONTE_CARLO, Estimator.EXACT),
-        "What to set beside the equivalent: averages over random networks, the exact kernel.",
-    )
     form: tuple[Form, ...] = setting(
         None,
         "Equivalents to draw: the papers', and the one with every sample's own norm.",
@@ -56,7 +54,6 @@ class SpectrumSettings(MonteCarloSettings, SampleSettings, DeqSettings):
         derive=lambda settings: 0 if settings.drawn else 20,
         default_text="0; 20 for real data",
     )
-    save_kernels: bool = setting(False, "Write the matrices too (.npz).")
 
     def check(self) -> None:
         super().check()
@@ -99,6 +96,24 @@ class Prepared:
         """The form that is nearest to the kernel, whose law is drawn."""
         return list(self.closed)[-1]
 
+    @cached_property
+    def rest(self) -> Rest:
+        """What the own-norm equivalent leaves of the kernel."""
+        from deqcli.panels import rest_of
+
+        settings, own = self.settings, self.closed.get(Form.OWN_NORM)
+        return rest_of(self.model, settings.kernel, settings.components, own)
+
+    def summarise(self, operator: LinearOperator, rng: np.random.Generator) -> Arrays:
+        """Return what is found of a spectrum that is too large to be found whole."""
+        from deqcli.whole_spectra import summarise
+
+        isolated = 0 if isinstance(self.law, str) else len(self.law.above)
+        weights = self.rest.equivalent.linear
+        # The kernel's linear part is that of samples scaled by what depends on their norms.
+        scale = weights if isinstance(weights, float) else weights[:, :1]
+        return summarise(operator, scale * self.model.X, isolated, rng)
+
 
 class Spectrum(Study[SpectrumSettings, Prepared]):
     """Eigenvalues of a DEQ's kernel and of its closed-form equivalents, and the law they follow.
@@ -117,6 +132,7 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
         "--act arctan --sigma-a2 0.1 --name iclr-figure-1-left",
         "--act relu --kernel ntk --estimator exact --n 2000 --p 1500",
         "--data mnist --classes 6,8 --n 6000 --estimator exact",
+        "--data mnist --n 60000 --estimator exact --storage disk",
         "--act tanh --weights rademacher --realizations 100 --format png,pdf",
     )
     version = 3
@@ -155,41 +171,60 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
     def points(self, settings: SpectrumSettings) -> dict[str, tuple[Any, ...]]:
         """The closed routes, and chunks of realizations."""
         from deqcli.averaging import chunk_key
+        from deqcli.panels import panel_points
+        from deqcli.spectrum_tables import chunks_of
 
         points: dict[str, tuple[Any, ...]] = {_SOURCES[f]: (_SOURCES[f],) for f in settings.form}
+        if not settings.dense:
+            return points | panel_points(settings.shape[0])
         if Estimator.EXACT in settings.estimator:
             points["exact"] = ("exact",)
-        return points | {chunk_key(chunk): ("realizations", *chunk) for chunk in _chunks(settings)}
+        return points | {
+            chunk_key(chunk): ("realizations", *chunk) for chunk in chunks_of(settings)
+        }
 
     def memory(self, settings: SpectrumSettings) -> int:
-        from deqcli.data.laws import RealData
         from deqcli.runs.memory import peak
 
         n, p = settings.shape
+        if not settings.dense:
+            taken = settings.operator_bytes(settings.components)
+            return peak(loading=self._loading(settings), held=0, work=taken)
         # The assembly: kernels, and what reading them and checking their symmetry takes.
         work = 36 * n * n
         if Estimator.MONTE_CARLO in settings.estimator:
             work = max(50 * n * n, settings.averaging_bytes(n, p, settings.kernel))
-        law = settings.law(settings.p)
-        loading = law.loading(settings.n)
-        if isinstance(law, RealData):
-            # The whole set beside the samples at hand, and the decomposition of its covariance.
-            loading = max(loading, 8 * n * p + law.whole_bytes() + 32 * p * p)
         held = 8 * n * p
         if Form.OWN_NORM in settings.form:
             directions = min(settings.law(settings.p).n_classes, 32) + settings.components
             held += 8 * n * directions**2
             work = max(work, 40 * n * n)
-        return peak(loading=loading, held=held, work=work)
+        return peak(loading=self._loading(settings), held=held, work=work)
+
+    def _loading(self, settings: SpectrumSettings) -> int:
+        from deqcli.data.laws import RealData
+
+        n, p = settings.shape
+        law = settings.law(settings.p)
+        loading = law.loading(settings.n)
+        if isinstance(law, RealData):
+            # The whole set beside the samples at hand, and the decomposition of its covariance.
+            loading = max(loading, 8 * n * p + law.whole_bytes() + 32 * p * p)
+        return loading
 
     def compute(self, prepared: Prepared, kind: str, start: int = 0, stop: int = 0) -> Arrays:
         from deqcli.equivalents import eigenvalues
         from deqcli.monte_carlo import accumulate
+        from deqcli.panels import make_panels
 
         settings, model = prepared.settings, prepared.model
         if kind in _SOURCES.values():
-            form = next(form for form, source in _SOURCES.items() if source == kind)
-            return {"eigenvalues": prepared.closed[form].eigenvalues()}
+            closed = prepared.closed[next(f for f, name in _SOURCES.items() if name == kind)]
+            if settings.dense:
+                return {"eigenvalues": closed.eigenvalues()}
+            return prepared.summarise(closed, self.stream(settings, "probes"))
+        if kind == "panels":
+            return make_panels(prepared.rest, start, stop)
         if kind == "exact":
             (kernel,) = model.kernel(settings.kernel)
             return {"eigenvalues": eigenvalues(kernel), "kernel": kernel}
@@ -218,18 +253,29 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
         import pandas as pd
 
         from deqcli.equivalents import eigenvalues, operator_distance
+        from deqcli.panels import load_operator
         from deqcli.predicted import isolated_values
-        from deqcli.spectrum_tables import distances_of, law_rows, spectrum_rows
+        from deqcli.spectrum_tables import average_of, distances_of, law_rows, spectrum_rows
+        from deqcli.whole_spectra import density_rows, facts_of, grid_of
 
         settings, model = prepared.settings, prepared.model
-        kernels: dict[str, NDArray[np.float64]] = {}
-        spectra = {_SOURCES[form]: load(_SOURCES[form])["eigenvalues"] for form in prepared.closed}
+        kernels: dict[str, NDArray[np.float64] | KernelOperator] = {}
+        loaded: dict[str, Arrays] = {_SOURCES[f]: load(_SOURCES[f]) for f in prepared.closed}
         findings: dict[str, Any] = {"details": dict(model.inputs.data.details)}
-        if Estimator.EXACT in settings.estimator:
+        dense = settings.dense
+        if not dense:
+            operator = load_operator(prepared.rest.equivalent, load, settings.storage)
+            kernels["exact"] = operator
+            loaded["exact"] = prepared.summarise(operator, self.stream(settings, "probes"))
+        spectra = {
+            source: arrays["eigenvalues"] if dense else arrays["leading"][::-1]
+            for source, arrays in loaded.items()
+        }
+        if dense and Estimator.EXACT in settings.estimator:
             exact = load("exact")
             spectra["exact"], kernels["exact"] = exact["eigenvalues"], exact["kernel"]
         if Estimator.MONTE_CARLO in settings.estimator:
-            average, findings["monte_carlo"] = _average(settings, load)
+            average, findings["monte_carlo"] = average_of(settings, load)
             if "exact" in kernels:
                 distance = operator_distance(average, kernels["exact"])
                 findings["monte_carlo"]["distance_to_exact"] = distance
@@ -239,8 +285,13 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
             for source in sorted(kernels)
         }
         own = prepared.closed.get(Form.OWN_NORM)
-        for source in kernels if own is not None else ():
-            distances[source]["own_norm"] = operator_distance(kernels[source], own)
+        for source, kernel in kernels.items() if own is not None else ():
+            # An operator is kept as what it differs by.
+            apart = operator_distance(kernel, own) if dense else operator.distance()
+            distances[source]["own_norm"] = apart
+        if not dense:
+            distances["exact"]["rounding"] = operator.rounding
+            findings["density"] = facts_of(loaded["exact"])
         if Estimator.MONTE_CARLO in settings.estimator:
             distances["monte-carlo"]["noise_floor"] = findings["monte_carlo"]["noise_floor"]
         findings["distances"] = distances
@@ -256,6 +307,12 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
             spectrum_rows(settings, model, source, spectra[source], distances.get(source), findings)
             for source in sorted(spectra)
         ]
+        if not dense:
+            grid = grid_of(loaded, findings["isolated"])
+            rows += [
+                density_rows(loaded[source], grid, known)
+                for source, known in zip(sorted(spectra), list(rows), strict=True)
+            ]
         findings["classes"] = list(model.inputs.data.classes)
         if isinstance(prepared.law, str):
             findings["law"] = {"reason": prepared.law}
@@ -287,6 +344,8 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
                 text += f"; two such averages are {values['noise_floor']:.2g} apart"
             if "own_norm" in values:
                 text += f"; to the own-norm equivalent {values['own_norm']:.4g}"
+            if "rounding" in values:
+                text += f"; each within {values['rounding']:.2g}, for what was rounded off"
             yield text
         if "form" in findings["law"]:
             yield from sentences_of(findings["law"], tuple(findings["classes"]))
@@ -337,50 +396,6 @@ def _columns(**values: Any) -> Arrays:
     import numpy as np
 
     return {name: np.asarray(value) for name, value in values.items()}
-
-
-def _chunks(settings: SpectrumSettings) -> list[tuple[int, int]]:
-    from deqcli.averaging import chunks
-
-    averaged = Estimator.MONTE_CARLO in settings.estimator
-    return chunks(settings.realizations, settings.shape[0]) if averaged else []
-
-
-def _average(settings: SpectrumSettings, load: Load) -> tuple[NDArray[np.float64], dict[str, Any]]:
-    """Return the kernel averaged over the realizations that converged, and how they did."""
-    import numpy as np
-
-    from deqcli.averaging import average, chunk_key
-
-    columns: dict[str, list[NDArray[Any]]] = {}
-
-    def part(chunk: tuple[int, int]) -> Arrays:
-        arrays = load(chunk_key(chunk))
-        for key in ("converged", "iterations", "residual", "status"):
-            columns.setdefault(key, []).append(arrays[key])
-        return arrays
-
-    mean = average([partial(part, chunk) for chunk in _chunks(settings)])
-    solves = {key: np.concatenate(values) for key, values in columns.items()}
-    good = solves["converged"]
-    if not good.any():
-        raise InputError(
-            f"none of the {good.size} realizations converged at `sigma_a2` {settings.sigma_a2:g}; "
-            "lower it or raise `width`."
-        )
-    statistics = {
-        "realizations": int(good.size),
-        "not_converged": {
-            str(index): str(solves["status"][index]) for index in np.flatnonzero(~good)
-        },
-        "iterations_mean": float(solves["iterations"][good].mean()),
-        "iterations_max": int(solves["iterations"].max()),
-        "residual_max": float(solves["residual"][good].max()),
-        "tolerance": settings.tolerance,
-        "solver": settings.solver,
-        "noise_floor": mean.floor(),
-    }
-    return mean.mean, statistics
 
 
 STUDY = Spectrum()

@@ -129,3 +129,28 @@ def test_figures_have_peoples_names_of_activations(name):
     for text in (title, labels[0]):
         assert "Leaky ReLU" in text
         assert name.partition(":")[0] not in text
+
+
+def test_a_spectrum_of_which_only_the_density_is_known_is_drawn_by_its_quantiles():
+    table = spectrum_table(isolated=2).query("source != 'monte-carlo'").assign(error=np.nan)
+    known = table[table["index"] < 5]
+    at = np.linspace(0, 3, 50)
+    densities = [
+        rows.iloc[[0]].loc[rows.index[:1].repeat(50)].assign(
+            isolated=False, index=5 + np.arange(50), eigenvalue=at, density=0.33,
+            distribution=at / 3 * 197 / 202, error=0.01,
+        )
+        for _, rows in known.groupby("source")
+    ]  # fmt: skip
+    figure = spectrum.draw(pd.concat([known, *densities], ignore_index=True))
+    left, right = figure.axes
+    assert left.get_xlim()[1] < 4
+    # All below the isolated ones, three of them known, uniformly: what is filled is flat.
+    heights = np.array([bar.get_height() for bar in left.patches[:10]])
+    np.testing.assert_allclose(heights, 1 / 3, rtol=0.15)
+    marks = [line for line in right.lines if line.get_marker() not in (None, "None")]
+    assert sorted(x for line in marks for x in line.get_xdata()) == [20, 21, 30, 31]
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert [("stochastic Lanczos" in text) for text in texts] == [
+        text.startswith("exact") for text in texts
+    ]

@@ -64,6 +64,15 @@ def kernel_operator(rng: Random) -> Any:
     return deqcli.kernel_operator, arguments, lambda M: (M @ np.eye(n), M.rounding, M.distance())
 
 
+def solve_ridge(rng: Random) -> Any:
+    n = int(rng.integers(2, 8))
+    operator = deqcli.kernel_operator(rng.standard_normal((n, 3)), pick(rng, ("tanh", "relu")), 0.1)
+    arguments = {"operator": hostile(rng, operator, 0.1), "targets": matrix(rng, n, 2)}
+    choices: Arguments = {"ridge": 0.1, "tolerance": 1e-6, "columns": 2, "most": 5}
+    arguments |= {k: hostile(rng, v, 0.2) for k, v in choices.items() if rng.random() < 0.6}
+    return deqcli.solve_ridge, arguments, lambda found: (found.weights, found.residual)
+
+
 def spectral_density(rng: Random) -> Any:
     diagonal = rng.standard_normal(4)
     operator = LinearOperator((4, 4), matvec=lambda v: diagonal * v.ravel(), dtype=np.float64)

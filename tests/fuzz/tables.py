@@ -48,6 +48,9 @@ def _spectrum(table: pd.DataFrame, column: str) -> Mask:
         return closed | law | ~(source == "own-norm").any()
     if column in ("density", "distribution"):
         return ~law | table["isolated"]
+    if column == "error":
+        # Of densities by Lanczos, not of eigenvalues and of laws.
+        return law | table["density"].isna()
     if column in ("carries", "aligned"):
         return ~law | ~table["isolated"]
     return (closed & (column == "relative")) | (law & (column in ("relative", "distance", "norm")))

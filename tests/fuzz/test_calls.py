@@ -24,6 +24,7 @@ CALLS = {
     "spectral_law": calls.spectral_law,
     "kernel_operator": calls.kernel_operator,
     "spectral_density": calls.spectral_density,
+    "solve_ridge": calls.solve_ridge,
     "match": calls.match,
     "match_sphere": calls.match_sphere,
     "export": calls.export,
@@ -47,8 +48,8 @@ CALLS = {
     "load": data_calls.load,
 }
 #: Made by `accumulate`, or returned by other calls.
-WITHIN = {"Dataset", "Ensemble", "KernelOperator", "Result", "Simulation", "SpectralLaw",
-          "__version__", "errors"}  # fmt: skip
+WITHIN = {"Dataset", "Ensemble", "KernelOperator", "Result", "RidgeSolution", "Simulation",
+          "SpectralLaw", "__version__", "errors"}  # fmt: skip
 
 
 def test_nothing_public_is_left_out():

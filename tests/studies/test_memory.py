@@ -44,6 +44,7 @@ LARGE = [
     ("spectrum", {"n": 2500, "estimator": "exact", "data": "mnist"}),
     ("spectrum", {"n": 500, "estimator": "exact", "data": "own.npz"}),
     ("spectrum", {"n": 2500, "p": 300, "width": 300, "realizations": 2}),
+    ("spectrum", {"n": 12_000, "p": 50, "estimator": "exact", "storage": "memory"}),
     ("match", {"n": 2500, "p": 300}),
     ("match", {"n": 2000, "p": 300, "averaged": True, "width": 1000, "realizations": 2}),
     ("error-vs-n", {"n": (64, 2500), "trials": 1, "act": "relu"}),
