@@ -17,7 +17,7 @@ from deqcli.figures.spectra import (
     is_wide,
     name_marks,
 )
-from deqcli.figures.style import COLUMN, DEQ, DEQ_DARK, KERNEL_LABELS, MATCHED, styled
+from deqcli.figures.style import COLUMN, DEQ, DEQ_DARK, KERNEL_LABELS, KERNEL_NAMES, MATCHED, styled
 from deqcli.vocabulary import DRAWN, activation_title
 
 # Drawn in this order; the first two are the DEQ, blue, the last its equivalent, red.
@@ -49,7 +49,7 @@ def draw(table: pd.DataFrame) -> Figure:
         noise_floor, own_norm, kernel, act, sigma_a2, n, p, realizations, width, and of the law
         density, distribution, carries, aligned, as ``deqcli spectrum`` writes them.
     """
-    figure = Figure(figsize=(COLUMN, 3.1), layout="constrained")
+    figure = Figure(figsize=(COLUMN, 3.3), layout="constrained")
     of_law = table["source"] == "law"
     isolated, bulk = table[table["isolated"]], table[~table["isolated"] & ~of_law]
     label = "isolated"
@@ -80,7 +80,8 @@ def draw(table: pd.DataFrame) -> Figure:
     )
     first = table.iloc[0]
     title = (
-        f"{activation_title(first['act'])}, $\\sigma_a^2$ = {first['sigma_a2']:g}, "
+        f"{KERNEL_NAMES[first['kernel']]}, {activation_title(first['act'])}, "
+        f"$\\sigma_a^2$ = {first['sigma_a2']:g}, "
         f"{first['data']}, n = {first['n']}, p = {first['p']}"
     )
     handles, labels = left.get_legend_handles_labels()
