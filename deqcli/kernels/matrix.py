@@ -87,7 +87,7 @@ class KernelMatrix:
 
         def tile(rows: slice, columns: slice) -> None:
             if not hasattr(local, "buffers"):
-                # Zeros: what a tile leaves open is scaled with the rest, and may not be NaN.
+                # Entries that are left open are numbers all the same: no warning comes of them.
                 local.buffers = np.zeros((SCRATCH + len(combinations), SIDE * SIDE))
             parts = self.tiles.fill(rows, columns, combinations, whole, local.buffers)
             for out, part in zip(outs, parts, strict=True):
