@@ -165,9 +165,14 @@ def plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} {value!r} cannot be written as JSON")
 
 
-def write_csv(path: Path, table: pd.DataFrame) -> None:
-    """Write a table without its index; floats by their shortest text that reads back exactly."""
-    write_text(path, table.to_csv(index=False, lineterminator="\n"))
+def write_csv(path: Path, table: pd.DataFrame, digits: int | None = None) -> None:
+    """Write a table without its index.
+
+    Floats are written with so many significant digits; by default by their shortest text that
+    reads back exactly.
+    """
+    form = None if digits is None else f"%.{digits}g"
+    write_text(path, table.to_csv(index=False, lineterminator="\n", float_format=form))
 
 
 def read_csv(path: Path) -> pd.DataFrame:

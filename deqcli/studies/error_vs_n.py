@@ -102,6 +102,7 @@ class ErrorVsN(Study[ErrorSettings, ErrorSettings]):
         "--data mnist --classes 6,8 --n 250,500,1000,2000 --act tanh",
     )
     version = 2
+    constants = {(): ("kernel", "sigma_a2", "data", "estimator"), ("act",): ("slope", "own_slope")}
     quick = {"n": 1024, "trials": 2}
     # Own-norm equivalents are so near that the rounding of kernels shows.
     tolerances = {
