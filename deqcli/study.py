@@ -52,7 +52,7 @@ class Assembled:
     Attributes
     ----------
     table : DataFrame
-        The CSV.
+        The CSV, with its constants in every row.
     findings : mapping
         JSON-able numbers and sentences for the record; JSON has no NaN, so say None.
     arrays : mapping of str to ndarray, optional
@@ -104,6 +104,11 @@ class Study(abc.ABC, Generic[S, P]):
         For ``reproduce --check``, by column; the empty name is for all other floats.
     ignored : frozenset of str
         Columns that ``--check`` leaves out, such as measured times.
+    constants : mapping of tuple of str to tuple of str
+        Columns that are kept once in the record instead of in every row of the CSV, by the columns
+        that decide their values; the empty tuple has those of the whole run.
+    digits : int, optional
+        Significant digits of the floats of the CSV; by default as many as read back exactly.
     """
 
     name: ClassVar[str]
@@ -115,6 +120,8 @@ class Study(abc.ABC, Generic[S, P]):
     standard: ClassVar[Mapping[str, int]] = {}
     tolerances: ClassVar[Mapping[str, Tolerance]] = {}
     ignored: ClassVar[frozenset[str]] = frozenset()
+    constants: ClassVar[Mapping[tuple[str, ...], tuple[str, ...]]] = {}
+    digits: ClassVar[int | None] = None
 
     @abc.abstractmethod
     def prepare(self, settings: S) -> P:

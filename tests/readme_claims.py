@@ -21,6 +21,7 @@ from scipy.stats import ttest_1samp
 from deqcli.misprints import ERRATA, MEAN_NORM, RATIO, SIGMA_A2, SPHERE_RATIO
 from deqcli.quantities import LEVEL, mean_interval, trials_to_decide
 from deqcli.reproduction.summary import number
+from deqcli.runs import tables
 from deqcli.studies.error_vs_n import slope
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,7 +43,7 @@ def settings(stem: str) -> dict[str, Any]:
 @cache
 def table(stem: str) -> pd.DataFrame:
     """Return the table of a committed run."""
-    return pd.read_csv(RESULTS / f"{stem}.csv")
+    return tables.read(RESULTS / f"{stem}.csv")
 
 
 def span(values: Iterable[float], form: str = ".2g", unit: str = "") -> str:

@@ -14,6 +14,7 @@ import readme_claims
 
 from deqcli.quantities import verdict
 from deqcli.reproduction import presets, summary
+from deqcli.runs import tables
 from deqcli.runs.execute import Result
 
 ROOT = Path(__file__).parents[1]
@@ -143,7 +144,7 @@ def recorded(preset: presets.Preset, folder: Path) -> Result:
     assert record is not None
     return Result(
         preset.study.name, preset.stem, preset.settings, "done", 1, 0, 0, record=record,
-        _table=pd.read_csv(folder / f"{preset.stem}.csv"),
+        _table=tables.read(folder / f"{preset.stem}.csv"),
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote
 
 import pandas as pd
 import pytest
@@ -19,8 +20,11 @@ from PIL import Image
 from deqcli.errors import InputError
 from deqcli.false_claims import CLAIMS
 from deqcli.misprints import ERRATA, SETUP
-from deqcli.report.page import _KINDS, build, collect
+from deqcli.report import page as pages
+from deqcli.report.contents import KINDS, collect
+from deqcli.report.page import build
 from deqcli.reproduction import presets, summary
+from deqcli.runs.execute import run
 
 PRESENT = ("iclr/figure-1-left", "icml/error-vs-n", "errata/printed-forms")
 
@@ -103,20 +107,22 @@ class Links(HTMLParser):
         if "id" in attributes:
             self.ids.append(attributes["id"])
         self.links += [attributes[key] for key in ("href", "src") if key in attributes]
-        if tag not in ("meta", "link", "img"):
+        if tag not in ("meta", "link", "img", "input"):
             self.open.append(tag)
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
 
 
-def test_page_is_one_file_whose_links_all_lead_somewhere(page):
+def test_page_is_one_file_whose_links_all_lead_somewhere(page, results):
     parsed = Links(page)
     assert parsed.open == []
     assert len(set(parsed.ids)) == len(parsed.ids)
     targets = [link.removeprefix("#") for link in parsed.links if link.startswith("#")]
     assert set(targets) <= set(parsed.ids)
-    assert all(link.startswith(("#", "data:")) for link in parsed.links)
+    outside = [link for link in parsed.links if not link.startswith(("#", "data:"))]
+    assert outside == [f"{name.replace('/', '-')}.csv" for name in PRESENT]
+    assert all((results / link).is_file() for link in outside)
     assert "url(" not in page
     assert "@import" not in page
 
@@ -150,17 +156,17 @@ def test_entries_of_a_study_are_a_table_above_its_figure(page):
             assert html.escape(entry[key]).replace("&#x27;", "&#39;") in page
     places = [page.index(f"<strong>{entry['where']}</strong>") for entry in ENTRIES]
     assert places == sorted(places)
-    assert page.index('<article id="errata-printed-forms">') < places[0]
+    assert page.index('<article id="errata-printed-forms" ') < places[0]
     assert places[-1] < page.index(f'<p class="note">{SETUP}</p>') < page.rindex("<img ")
 
 
 def test_papers_have_their_titles_in_their_order(page):
     sections = re.findall(r'<section id="([a-z]+)"><h2><a [^>]*>([^<]+)</a>', page)
-    assert [anchor for anchor, _ in sections] == ["verdicts", "iclr", "icml", "errata", "missing"]
+    assert [anchor for anchor, _ in sections] == ["iclr", "icml", "errata", "verdicts", "missing"]
     paper = presets.papers()["iclr"]
-    assert sections[1][1] == f"ICLR: {paper.title} ({paper.venue})"
+    assert sections[0][1] == f"ICLR: {paper.title} ({paper.venue})"
     # Without a venue there are no brackets.
-    assert sections[3][1] == "Errata: What was found wrong in the papers"
+    assert sections[2][1] == "Errata: What was found wrong in the papers"
 
 
 @pytest.mark.parametrize("listed", [True, False])
@@ -179,7 +185,7 @@ def test_preset_of_an_unknown_paper_is_shown_under_the_name_of_its_folder(
     for name in ("aaa/figure-7", "icml/h-tanh"):
         place(tmp_path, name)
     page = build(tmp_path)
-    sections = re.findall(r'<section id="([a-z]+)"><h2><a [^>]*>([^<]+)</a>', page)[1:-1]
+    sections = re.findall(r'<section id="([a-z]+)"><h2><a [^>]*>([^<]+)</a>', page)[:-2]
     assert ("aaa", "aaa") in sections
     assert sections[-1][0] == ("aaa" if listed else "icml")
     assert '<a href="#aaa-figure-7">Of nobody, p. 3</a>' in page
@@ -242,6 +248,69 @@ def test_what_was_not_run_says_so(results, tmp_path):
     assert "There is no summary" in page
 
 
+def test_what_the_paper_does_not_say_is_folded_away(page):
+    folded = re.findall(
+        r"<details><summary>([^<]+)</summary>\s*<div(.*?)</details>", page, re.DOTALL
+    )
+    assert [summary for summary, _ in folded] == [
+        "1 × paper does not say",
+        "Numbers of which the paper does not say anything",
+    ]
+    for _, rows in folded:
+        assert "slope, tanh" in rows
+        assert "slope, relu" not in rows
+    assert page.index('<p class="lead">') < page.index("<article ") < page.index('id="verdicts"')
+
+
+def test_runs_that_belong_to_no_preset_are_shown_after_the_papers(folder):
+    place(folder, "my/run")
+    place(folder, "older/run")
+    place(folder, "another/program")
+    findings = {"sources": {}, "law": {}}
+    text = json.loads((folder / "my-run.json").read_text())
+    (folder / "my-run.json").write_text(
+        json.dumps(
+            text | {"findings": run("spectrum", n=20, p=30, realizations=2, width=20).findings}
+        )
+    )
+    (folder / "older-run.json").write_text(json.dumps(text | {"findings": findings}))
+    (folder / "another-program.json").write_text(json.dumps(text | {"study": "cooking"}))
+    (folder / "list.json").write_text("[1, 2]")
+    page = build(folder)
+    beyond = page[page.index('<section id="beyond">') : page.index('<section id="verdicts">')]
+    assert re.findall(r'<article id="([^"]+)"', beyond) == ["beyond-my-run", "beyond-older-run"]
+    assert "Eigenvalues of a DEQ&#39;s kernel and of its equivalent." in beyond
+    assert "distance to the equivalent" in beyond
+    assert "another-program" not in page
+
+
+def test_links_lead_to_the_table_and_to_a_pdf_drawn_from_it(tmp_path, caplog):
+    out = tmp_path / "results"
+    run("match", act="tanh", sigma_a2=0.1, tau0=1.0, out=out, name="icml-h-tanh")
+    place(out, "icml/error-vs-n")
+    page = tmp_path / "pages" / "all #1.html"
+    pages.write(out, page)
+    # The other's table is none of its study.
+    assert "icml-error-vs-n: no PDF" in caplog.text
+    links = [x for x in Links(page.read_text(encoding="utf-8")).links if x[0] not in "#d"]
+    assert links == [
+        "../results/icml-error-vs-n.csv",
+        "all%20%231-pdf/icml-h-tanh.pdf",
+        "../results/icml-h-tanh.csv",
+    ]
+    for link in links:
+        assert (page.parent / unquote(link)).is_file()
+    pdf = page.parent / "all #1-pdf" / "icml-h-tanh.pdf"
+    assert pdf.read_bytes().startswith(b"%PDF")
+    # Drawn once, and again when its table is newer.
+    pdf.write_bytes(b"mine")
+    pages.write(out, page)
+    assert pdf.read_bytes() == b"mine"
+    os.utime(pdf, (0, 0))
+    pages.write(out, page)
+    assert pdf.read_bytes().startswith(b"%PDF")
+
+
 MARKER = 'x"><script>alert(9)</script>'
 
 
@@ -260,7 +329,7 @@ def assert_inert(page: str, seen: bool = True) -> None:
     # A part of the marker would do: some texts are cut.
     assert 'x"><' not in page
     assert page.count("<script") == 1
-    assert set(re.findall(r'class="verdict ([^"]*)"', page)) <= {*_KINDS, "silent"}
+    assert set(re.findall(r'class="verdict ([^"]*)"', page)) <= {*KINDS, "silent"}
     assert ("x&#34;&gt;&lt;script&gt;" in page) == seen
     assert Links(page).open == []
 
@@ -274,7 +343,7 @@ def test_no_cell_of_the_summary_is_markup(folder, column):
             change(folder, column, MARKER)
         return
     # Titles and commands are taken from presets and records, where there are any.
-    assert_inert(change(folder, column, MARKER), column not in ("preset", "figure", "command"))
+    assert_inert(change(folder, column, MARKER), column not in ("figure", "command"))
     if column == "figure":
         assert_inert(change(folder, "preset", MARKER))
 
@@ -381,7 +450,8 @@ def test_folders_that_cannot_be_read(folder):
 @pytest.fixture(scope="module")
 def chromium(tmp_path_factory):
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    names = ("chromium", "chromium-browser", "google-chrome")
+    program = next(filter(None, map(shutil.which, names)), None)
     if program is None:
         pytest.skip("chromium is not installed")
     home = tmp_path_factory.mktemp("home")
@@ -433,11 +503,17 @@ def test_browser_shows_all_figures_without_sideways_scrolling(show, width, schem
     # Nothing may be cut off by a box of its own either.
     wide = "[...document.querySelectorAll('.wide')].every(b => b.scrollWidth <= b.clientWidth + 1)"
     assert width > 640 or tab.evaluate(wide)
-    # Figures keep a size at which their text can be read, and scroll in their box.
+    # Figures fit; enlarged, they have a size at which their text can be read, and scroll in a box.
     plots = "[...document.querySelectorAll('.plot')].map(b => [b.scrollWidth, b.clientWidth])"
-    for whole, seen in tab.evaluate(plots):
-        assert whole >= 640
-        assert seen <= width
+    assert all(whole <= seen <= width for whole, seen in tab.evaluate(plots))
+    if width < 960:
+        for button in tab.query_selector_all(".enlarge"):
+            button.click()
+        assert all(whole >= 960 and seen <= width for whole, seen in tab.evaluate(plots))
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        tab.click(".enlarge >> nth=0")
+        (whole, seen), *_ = tab.evaluate(plots)
+        assert whole <= seen
     tab.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
 
@@ -452,6 +528,29 @@ def test_dark_and_light_follow_the_button(show):
     assert background(tab) == WHITE
     tab.click("#theme")
     assert background(tab) == dark
+
+
+def test_filter_shows_what_has_every_word(show):
+    tab = show(390)
+    shown = """kind => [...document.querySelectorAll(kind + '[data-filter]')]
+                       .filter(part => part.checkVisibility()).length"""
+    everything = {kind: tab.evaluate(shown, kind) for kind in ("article", "tr", "li")}
+    # One of the four numbers is folded away: the paper does not say.
+    assert everything == {"article": 3, "tr": 3, "li": 6}
+    tab.fill("#filter", "SLOPE")
+    assert {kind: tab.evaluate(shown, kind) for kind in everything} == {
+        "article": 1,
+        "tr": 2,
+        "li": 2,
+    }
+    assert tab.inner_text("#matches") == "figures: 1, numbers: 2"
+    assert not tab.is_visible("#iclr")
+    tab.fill("#filter", "slope differs")
+    assert tab.inner_text("#matches") == "figures: 0, numbers: 0"
+    assert not tab.is_visible("#verdicts")
+    tab.fill("#filter", "")
+    assert {kind: tab.evaluate(shown, kind) for kind in everything} == everything
+    assert tab.inner_text("#matches") == ""
 
 
 def test_policy_keeps_a_script_from_running_that_is_not_the_pages_own(show, page):

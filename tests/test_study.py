@@ -27,7 +27,7 @@ from deqcli.data import images, laws
 from deqcli.errors import InputError
 from deqcli.kernels.exact import ExactKernels
 from deqcli.reproduction import presets
-from deqcli.runs import files, provenance
+from deqcli.runs import provenance, tables
 from deqcli.settings import options
 from deqcli.training import trio
 
@@ -178,7 +178,7 @@ def test_three_doors_give_the_same_numbers(name, tmp_path, monkeypatch, capsys):
     assert run_cli([name, *words, "--name", "typed", "-j", "1"]) == 0, capsys.readouterr().err
     assert run_cli(["reproduce", "mine/figure", "-j", "1"]) == 0, capsys.readouterr().err
     for stem in ("typed", "mine-figure"):
-        table = files.read_csv(tmp_path / "results" / f"{stem}.csv")
+        table = tables.read(tmp_path / "results" / f"{stem}.csv")
         pd.testing.assert_frame_equal(
             table.drop(columns=[*study.ignored]),
             called.table.drop(columns=[*study.ignored]),

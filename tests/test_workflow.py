@@ -177,12 +177,41 @@ def test_image_is_built_and_run_as_the_caller(tmp_path, writes, code):
     assert run.startswith(f"{head}deqcli spectrum ")
 
 
+@pytest.mark.parametrize(
+    ("programs", "called"),
+    [
+        ({"chromium": ""}, []),
+        ({}, []),
+        ({"apt-get": ""}, ["update", "install"]),
+        ({"apt-get": "exit 1"}, ["update"]),
+    ],
+    ids=["there", "no apt", "installed", "not permitted"],
+)
+def test_the_script_installs_a_browser_and_never_fails_for_it(tmp_path, programs, called):
+    (function,) = re.findall(r"^browser\(\).*?^}", SCRIPT, re.MULTILINE | re.DOTALL)
+    for name, line in {"id": "echo 0", **programs}.items():
+        program = tmp_path / name
+        program.write_text(f'#!/bin/sh\necho "$0 $1" >> {tmp_path}/calls\n{line}\n')
+        program.chmod(0o755)
+    done = subprocess.run(
+        ["/bin/bash", "-euo", "pipefail", "-c", f"{function}\nbrowser"],
+        env={"PATH": str(tmp_path)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert ("cannot be installed" in done.stderr) == (programs.get("apt-get") == "exit 1")
+    lines = (tmp_path / "calls").read_text() if (tmp_path / "calls").exists() else ""
+    assert re.findall(r"apt-get (\w+)", lines) == called
+
+
 def test_figures_are_regenerated_checked_and_kept():
     assert "reproduce all --quick --check" in SCRIPT
     upload = JOBS["figures"]["steps"][-1]
     assert upload["uses"].startswith("actions/upload-artifact@")
     assert "build/report.html" in upload["with"]["path"]
+    assert "build/report-pdf/" in upload["with"]["path"]
     assert "--out build/report.html" in SCRIPT
+    # The documentation has the report of the committed results.
+    assert "report --results build/docs/results" in SCRIPT
     fetched = next(s["env"]["FETCH_DATA"] for s in JOBS["figures"]["steps"] if "run" in s).split()
     from deqcli.data.registry import SOURCES
 

@@ -9,10 +9,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 from deqcli import paired
-from deqcli.figures.style import DEQ, MATCHED, PAGE, PLAIN, styled
+from deqcli.figures.style import DEQ, MATCHED, PAGE, PLAIN, log_ticks, styled
 from deqcli.vocabulary import Net
 
 _COLORS = {"deq": DEQ, "matched": MATCHED, "plain": PLAIN}
@@ -56,7 +56,10 @@ def draw(table: pd.DataFrame) -> Figure:
             axes.set_title(title)
             axes.set_ylabel(label)
             _width_axis(axes, sorted(set(here["width"])), axes not in panels[5:])
-    figure.legend(*_legend(table), loc="outside upper center", ncols=4)
+    figure.legend(
+        *_legend(table), loc="outside upper center", ncols=4, title_fontsize=7.5,
+        title="bars and band: 95 % intervals of the mean over trials",
+    )  # fmt: skip
     return figure
 
 
@@ -110,7 +113,7 @@ def _draw_curves(axes: Axes, table: pd.DataFrame, dataset: str) -> None:
     axes.set_xlabel("epoch")
     axes.set_ylabel("training loss / DEQ's")
     name = f"{dataset}: same batches, " + (f"{trials} trials" if trials != 1 else "one trial")
-    shown = f"; width {widths[-1]} with 95 % band" if widths else ""
+    shown = f"; width {widths[-1]} with its band" if widths else ""
     axes.set_title(name + shown + (", narrower ones fainter" if widths[1:] else ""))
 
 
@@ -168,8 +171,7 @@ def _draw_times(axes: Axes, table: pd.DataFrame) -> None:
     for net, values in medians.median().groupby("net"):
         here = values.droplevel("net")
         axes.plot(here.index, here, marker=_MARKERS[str(net)], color=_COLORS[str(net)], mfc="none")
-    axes.set_yscale("log")
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    log_ticks(axes)
 
 
 def _beyond(widths: Sequence[int]) -> float:

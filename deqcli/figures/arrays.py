@@ -36,10 +36,6 @@ def draw_spectra(spectra: Mapping[str, Array], isolated: int, title: str) -> Fig
             for place, values in enumerate(spectra.values())
         ]
         draw_isolated(right, rows, rows[-1])
-        # A miss of a few thousandths is to look like one.
-        every = np.concatenate([row.values for row in rows])
-        pad = max(0.15 * float(np.ptp(every)), 0.1 * float(np.abs(every).max()))
-        right.set_xlim(every.min() - pad, every.max() + pad)
     else:
         left = figure.add_subplot()
     bulks = [

@@ -19,7 +19,7 @@ _LINE: dict[str, Any] = {"lw": 0.9}
 
 @styled
 def draw(table: pd.DataFrame) -> Figure:
-    """Draw the four panels, one colour a width, one line a trial.
+    """Draw the four panels, one colour a width: means over trials, and their range as a band.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def draw(table: pd.DataFrame) -> Figure:
     widths = sorted(set(table["width"]))
     shades = mpl.colormaps["viridis"](np.linspace(0.85, 0.0, len(widths)))
     colors = dict(zip(widths, shades, strict=True))
-    for (width, _), rows in table.groupby(["width", "trial"]):
+    for width, rows in table.groupby("width"):
         color = colors[width]
         good = rows[rows["status"] == "ok"]
         if not good.empty:
@@ -49,6 +49,8 @@ def draw(table: pd.DataFrame) -> Figure:
         f"$\\gamma_0$ = {first['gamma0']:g}, "
         f"{'gradient descent' if first['method'] == 'gd' else 'gradient flow'}"
     )
+    if (trials := table["trial"].nunique()) > 1:
+        title += f"; mean and range of {trials} trials"
     handles = [Line2D([], [], color=colors[width], label=f"width {width}") for width in widths]
     figure.legend(
         handles=handles, loc="outside upper center", title=title, title_fontsize=7.5,
@@ -57,24 +59,37 @@ def draw(table: pd.DataFrame) -> Figure:
     return figure
 
 
+def _draw_mean(axes: Axes, rows: pd.DataFrame, column: str, color: Any, **style: Any) -> None:
+    """Draw mean and range over trials, as far as all trials that were measured go."""
+    measured = rows.dropna(subset=column)
+    values = measured.groupby("step")[column]
+    whole = values.count() == measured["trial"].nunique()
+    mean, low, high = (each[whole] for each in (values.mean(), values.min(), values.max()))
+    axes.plot(mean.index, mean, color=color, **{**_LINE, **style})
+    axes.fill_between(mean.index, low, high, color=color, alpha=0.18, lw=0)
+
+
 def _draw_training(axes: Axes, rows: pd.DataFrame, color: Any) -> None:
-    axes.plot(rows["step"], rows["train_loss"], color=color, **_LINE)
-    axes.plot(rows["step"], rows["envelope"], color=color, ls="--", lw=0.7)
+    _draw_mean(axes, rows, "train_loss", color)
+    envelope = rows.groupby("step")["envelope"].mean()
+    axes.plot(envelope.index, envelope, color=color, ls="--", lw=0.7)
 
 
 def _draw_test(axes: Axes, rows: pd.DataFrame, color: Any) -> None:
-    measured = rows.dropna(subset="test_loss")
-    axes.plot(measured["step"], measured["test_loss"], color=color, **_LINE)
-    # A logarithm has no zero: no mark where no test sample is wrong.
-    wrong = measured[measured["test_error"] > 0]
-    axes.plot(wrong["step"], wrong["test_error"], color=color, ls=":", lw=0.9)
-    bound = float(rows["bound"].iloc[0])
+    _draw_mean(axes, rows, "test_loss", color)
+    # A logarithm has no zero: no mark where no test sample of any trial is wrong.
+    errors = rows.dropna(subset="test_error").groupby("step")["test_error"].mean()
+    errors = errors[errors > 0]
+    axes.plot(errors.index, errors, color=color, ls=":", lw=0.9)
+    bounds = rows.drop_duplicates("trial")["bound"]
+    bound = float(bounds[np.isfinite(bounds)].mean())
     if np.isfinite(bound):
-        axes.plot(rows["step"].iloc[[0, -1]], [bound, bound], color=color, ls="--", lw=0.7)
+        axes.plot([rows["step"].min(), rows["step"].max()], [bound] * 2, color=color, ls="--",
+                  lw=0.7)  # fmt: skip
 
 
 def _draw_norm(axes: Axes, rows: pd.DataFrame, color: Any) -> None:
-    axes.plot(rows["step"], rows["norm"], color=color, **_LINE)
+    _draw_mean(axes, rows, "norm", color)
     # A norm that was not measured has no mark.
     lost = rows[rows["status"] != "ok"].dropna(subset="norm")
     if not lost.empty:

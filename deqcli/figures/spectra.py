@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,9 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from deqcli.figures.style import DEQ
+
+#: What a line of names holds at most, and what share of an axis of 1.4 inches a letter of it takes.
+_CHARACTERS, _CHARACTER = 14, 0.03
 
 FILLED: dict[str, Any] = {"color": DEQ, "alpha": 0.45}
 """How the first spectrum is drawn, over which the others are lines."""
@@ -101,7 +105,7 @@ def draw_isolated(
     axes.set_ylim(-0.7, len(rows) - 0.3)
     every = np.concatenate([row.values for row in rows])
     # Never so close that a per cent looks like a world.
-    pad = max(0.15 * float(np.ptp(every)), 0.04 * abs(float(every.max())))
+    pad = max(0.15 * float(np.ptp(every)), 0.1 * float(np.abs(every).max()))
     axes.set_xlim(every.min() - pad, every.max() + pad)
     axes.set_xlabel(label)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=3, min_n_ticks=2))
@@ -109,7 +113,7 @@ def draw_isolated(
 
 
 def name_marks(axes: Axes, values: NDArray[np.float64], names: Sequence[str], row: int) -> None:
-    """Write beside the marks of the top row what each carries; near ones share a text."""
+    """Write above the marks of the top row what each carries; near ones share a text."""
     low, high = axes.get_xlim()
     near = 0.12 * (high - low)
     groups: list[tuple[list[float], list[str]]] = []
@@ -119,10 +123,16 @@ def name_marks(axes: Axes, values: NDArray[np.float64], names: Sequence[str], ro
             groups[-1][1].append(name)
         else:
             groups.append(([value], [name]))
+    longest = 1
     for places, texts in groups:
+        lines = [line for text in dict.fromkeys(texts) for line in wrap(text, _CHARACTERS)]
+        longest = max(longest, *map(len, lines))
         axes.text(
-            float(np.mean(places)), row + 0.3, "\n".join(dict.fromkeys(texts)), rotation=90,
-            ha="center", va="bottom", fontsize=6, linespacing=1.2,
+            float(np.mean(places)), row + 0.35, "\n".join(lines), rotation=90, ha="center",
+            va="bottom", fontsize=6, linespacing=1.2,
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
         )  # fmt: skip
-    axes.set_ylim(top=row + 2.2)
+    # Room for the longest line: of the height of the axes it takes this share.
+    share = longest * _CHARACTER
+    bottom = axes.get_ylim()[0]
+    axes.set_ylim(top=(row + 0.5 - share * bottom) / (1 - share))

@@ -17,7 +17,7 @@ from deqcli.figures.spectra import (
     is_wide,
     name_marks,
 )
-from deqcli.figures.style import COLUMN, DEQ, DEQ_DARK, KERNEL_LABELS, MATCHED, styled
+from deqcli.figures.style import COLUMN, DEQ, DEQ_DARK, KERNEL_LABELS, KERNEL_NAMES, MATCHED, styled
 from deqcli.vocabulary import DRAWN, activation_title
 
 # Drawn in this order; the first two are the DEQ, blue, the last its equivalent, red.
@@ -50,7 +50,7 @@ def draw(table: pd.DataFrame) -> Figure:
         density, distribution, carries, aligned, as ``deqcli spectrum`` writes them. Where it has a
         column error, spectra are leading eigenvalues and a density with its distribution.
     """
-    figure = Figure(figsize=(COLUMN, 3.1), layout="constrained")
+    figure = Figure(figsize=(COLUMN, 3.3), layout="constrained")
     table = _from_densities(table)
     of_law = table["source"] == "law"
     isolated, bulk = table[table["isolated"]], table[~table["isolated"] & ~of_law]
@@ -82,7 +82,8 @@ def draw(table: pd.DataFrame) -> Figure:
     )
     first = table.iloc[0]
     title = (
-        f"{activation_title(first['act'])}, $\\sigma_a^2$ = {first['sigma_a2']:g}, "
+        f"{KERNEL_NAMES[first['kernel']]}, {activation_title(first['act'])}, "
+        f"$\\sigma_a^2$ = {first['sigma_a2']:g}, "
         f"{first['data']}, n = {first['n']}, p = {first['p']}"
     )
     handles, labels = left.get_legend_handles_labels()

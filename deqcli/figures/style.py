@@ -9,7 +9,9 @@ from typing import Any
 
 import matplotlib as mpl
 import matplotlib.style
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from deqcli.vocabulary import Kernel
 
@@ -28,7 +30,24 @@ KERNEL_LABELS = {
     Kernel.PREACTIVATION_NTK: r"K",
 }
 
+#: What titles call them.
+KERNEL_NAMES = {
+    Kernel.CK: "CK $G$",
+    Kernel.PREACTIVATION_CK: r"pre-activation CK $\Lambda$",
+    Kernel.NTK: r"NTK $\Theta$",
+    Kernel.PREACTIVATION_NTK: "pre-activation NTK $K$",
+}
+
 _STYLE = Path(__file__).with_name("deqcli.mplstyle")
+
+
+def log_ticks(axes: Axes) -> None:
+    """Make the vertical axis logarithmic, its ticks in plain numbers: 1, 2 and 5 where few fit."""
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def styled(draw: Callable[..., Figure]) -> Callable[..., Figure]:

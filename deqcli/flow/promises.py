@@ -142,7 +142,8 @@ def promises(rows: pd.DataFrame) -> dict[str, Any]:
     measured = good.dropna(subset="lambda_min")
     first, end = good.iloc[0], good.iloc[-1]
     tested = good.dropna(subset="test_loss")
-    half = good[good["time"] >= end["time"] / 2].iloc[0]
+    # Half the time is a step of a descent; it must not be lost to rounding.
+    half = good[good["time"] >= end["time"] / 2 * (1 - 1e-9)].iloc[0]
     elapsed = end["time"] - half["time"]
     falls = elapsed > 0 and end["train_loss"] > 0
     rate = np.log(half["train_loss"] / end["train_loss"]) / elapsed if falls else np.nan

@@ -1,173 +1,75 @@
 """One HTML file of a folder of results, with everything inside.
 
-:func:`collect` alone (with :func:`_number`) knows of presets, summary and records. :func:`render`
-lays out what it returns; ``page.html`` escapes every text of it.
+:func:`render` lays out what :func:`deqcli.report.contents.collect` found; ``page.html`` escapes
+every text of it.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import re
+import os
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from importlib.resources import files as resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import jinja2
-import pandas as pd
 
 from deqcli._version import __version__
 from deqcli.errors import InputError
-from deqcli.quantities import RULE
-from deqcli.report import texts
-from deqcli.reproduction import presets, reading, summary
-
-#: What stands for rows of a summary that was made of other settings than the run shown.
-_STALE = "summary is of another run; run deqcli reproduce"
-_ABSENT = "in the summary, but not in this folder; run deqcli reproduce"
-#: The class names of verdicts, by their first word; all others are "silent".
-_KINDS = ("agrees", "differs", "failed", "undecided", "skipped", "stale")
-_PNG = b"\x89PNG\r\n\x1a\n"
+from deqcli.quantities import SILENT
+from deqcli.report import pdfs
+from deqcli.report.contents import Contents, Entry, collect
+from deqcli.runs import files
 
 
-@dataclass(frozen=True)
-class Number:
-    """One row of the summary: the paper's number and ours."""
+def linked(contents: Contents, results: Path, page: Path) -> Contents:
+    """Return contents whose entries lead to their CSV and PDF, where these exist."""
 
-    quantity: str
-    paper: str
-    ours: str
-    verdict: str
-    note: str
-    kind: str
+    def links(entry: Entry) -> dict[str, str]:
+        there = {
+            "PDF": pdfs.folder_of(page) / f"{entry.stem}.pdf",
+            "CSV": results / f"{entry.stem}.csv",
+        }
+        return {
+            label: quote(Path(os.path.relpath(path, page.parent)).as_posix())
+            for label, path in there.items()
+            if entry.present and path.is_file()
+        }
 
-
-class Picture(NamedTuple):
-    """A PNG: its size in pixels, and its bytes in base64."""
-
-    width: int
-    height: int
-    data: str
+    entries = (replace(entry, links=links(entry)) for entry in contents.entries)
+    return replace(contents, entries=tuple(entries))
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A preset: its numbers and, if its run is in the folder, its figure and provenance.
-
-    A study whose findings have ``entries`` (where, printed, right, evidence) and the ``setup`` that
-    they were measured in has them set above its figure.
-    """
-
-    name: str
-    title: str
-    numbers: tuple[Number, ...] = ()
-    present: bool = False
-    caption: str = ""
-    picture: Picture | None = None
-    command: str = ""
-    provenance: Mapping[str, str] = field(default_factory=dict)
-    evidence: tuple[tuple[str, ...], ...] = ()
-    setup: str = ""
-
-    @property
-    def anchor(self) -> str:
-        """Name of its place on the page."""
-        return re.sub(r"[^a-z0-9]+", "-", self.name.lower())
-
-    @property
-    def alt(self) -> str:
-        """The figure in a sentence."""
-        return texts.first_sentence(self.caption)
-
-
-@dataclass(frozen=True)
-class Contents:
-    """All that the page says: the presets, and the titles of their papers."""
-
-    entries: tuple[Entry, ...]
-    papers: Mapping[str, str]
-    rule: str
-
-
-def collect(results: Path) -> Contents:
-    """Return what a folder of results holds; nothing else here knows how it is stored."""
-    known = presets.names()
-    rows: dict[str, list[dict[Any, Any]]] = {name: [] for name in known}
-    for row in summary.read(results).to_dict("records"):
-        rows.setdefault(summary.text(row["preset"]), []).append(row)
-    entries = []
-    for name, mine in rows.items():
-        preset = presets.load(name) if name in known else None
-        record = reading.record(results, preset.stem) if preset else None
-        title = preset.heading if preset else summary.text(mine[0]["figure"]) or name
-        # A skipped or failed preset has rows without a hash, which say why.
-        hashes = {summary.text(row["hash"]) for row in mine}
-        current = hashes <= {"" if record is None else str(record["hash"])}
-        stale = Number("", "", "–", _STALE if record else _ABSENT, "", "stale")
-        numbers = tuple(_number(row, name) for row in mine) if current else (stale,)
-        if preset is None or record is None:
-            entries.append(Entry(name, title, numbers))
-            continue
-        caption = f"{preset.figure.about} {preset.figure.open}".strip()
-        cut = summary.text(mine[0]["cut"]).split() if mine and current else []
-        if cut:
-            caption += f" This run is smaller than that: {', '.join(cut)}."
-        entries.append(
-            Entry(
-                name,
-                title,
-                numbers,
-                present=True,
-                caption=caption,
-                picture=_picture(results / f"{preset.stem}.png"),
-                command=texts.command(record),
-                provenance=texts.provenance(record),
-                evidence=texts.evidence(record["findings"]),
-                setup=texts.recorded(record["findings"], "{setup}".format_map, ""),
-            )
-        )
-    papers = {
-        folder: f"{paper.key}: {paper.title}" + (f" ({paper.venue})" if paper.venue else "")
-        for folder, paper in presets.papers().items()
-    }
-    return Contents(tuple(entries), papers, RULE)
-
-
-def _number(row: Mapping[str, Any], name: str) -> Number:
-    quantity, paper, note = (summary.text(row[key]) for key in ("quantity", "paper", "note"))
-    try:
-        numbers = {key: float(row[key]) for key in ("ours", "interval")}
-        ours = summary.ours(pd.Series(numbers, dtype=object))
-    except (ArithmeticError, ValueError) as error:
-        raise InputError(
-            f"summary.csv cannot be used: {name} has ours = {row['ours']!r} and interval = "
-            f"{row['interval']!r}, not two numbers; delete it and run deqcli reproduce again."
-        ) from error
-    verdict = summary.text(row["verdict"]).strip() or texts.NOT_RECORDED
-    word = verdict.partition(" ")[0]
-    return Number(quantity, paper, ours, verdict, note, word if word in _KINDS else "silent")
-
-
-def _picture(path: Path) -> Picture | None:
-    data = path.read_bytes() if path.is_file() else b""
-    if not data.startswith(_PNG):
-        return None
-    # Width and height keep the place of a picture that is not decoded yet; a PNG begins with them.
-    width, height = (int.from_bytes(data[start : start + 4], "big") for start in (16, 20))
-    return Picture(width, height, base64.b64encode(data).decode())
-
-
-def build(results: Path) -> str:
+def build(results: Path, page: Path | None = None) -> str:
     """Return the page of a folder of results.
+
+    Parameters
+    ----------
+    results : Path
+    page : Path, optional
+        Where it will lie, for its links; by default ``report.html`` in the folder.
 
     Raises
     ------
     InputError
         If the folder has no result of any preset, or cannot be read.
     """
+    return render(linked(_whole(results), results, page or results / "report.html"))
+
+
+def write(results: Path, page: Path) -> None:
+    """Write the page of a folder of results, and the PDFs that it leads to beside it."""
+    contents = _whole(results)
+    files.make_folder(page.parent)
+    pdfs.draw(results, page, [entry.stem for entry in contents.entries if entry.present])
+    files.write_text(page, render(linked(contents, results, page)))
+
+
+def _whole(results: Path) -> Contents:
+    """Return what a folder holds, which must be something."""
     try:
         if not results.is_dir():
             raise InputError(f"There is no folder {results}; run: deqcli reproduce all --quick.")
@@ -181,8 +83,8 @@ def build(results: Path) -> str:
         remedy = "run: deqcli reproduce all --quick."
         if quick:
             remedy = f"give {results / 'quick'} as `results`, or run: deqcli reproduce all."
-        raise InputError(f"{results} has no results of a preset; {remedy}")
-    return render(contents)
+        raise InputError(f"{results} has no results; {remedy}")
+    return contents
 
 
 def render(contents: Contents) -> str:
@@ -204,6 +106,7 @@ def render(contents: Contents) -> str:
         papers={key: (contents.papers.get(key, key), mine) for key, mine in papers.items()},
         missing=[entry for entry in contents.entries if not entry.present],
         counts=counts.most_common(),
+        silent=SILENT,
         version=__version__,
         own=own,
     )

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from deqcli.errors import InputError
-from deqcli.runs import files
+from deqcli.runs import files, tables
 
 _KEYS = ("findings", "hash", "study")
 
@@ -40,9 +40,9 @@ def record(out: Path, stem: str) -> dict[str, Any] | None:
 
 
 def table(path: Path, columns: Collection[str] | None = None) -> pd.DataFrame:
-    """Return a table; if columns are named, it must have these."""
+    """Return a table with the constants of its record; if columns are named, it has these."""
     with _whole(path):
-        loaded = files.read_csv(path)
+        loaded = tables.read(path)
         if columns is not None and list(loaded.columns) != list(columns):
             raise ValueError("its columns are others")
     return loaded

@@ -19,7 +19,7 @@ import scipy.linalg  # noqa: F401
 from deqcli.checks import POSITIVE, number, shown
 from deqcli.display import Displayed
 from deqcli.errors import InputError, RunConflictError, RunError
-from deqcli.runs import files, memory, provenance
+from deqcli.runs import files, memory, provenance, tables
 from deqcli.runs.parallel import Failure, pinned, run_points
 from deqcli.runs.store import SUFFIXES, Store
 from deqcli.settings import Settings
@@ -87,7 +87,7 @@ class Result(Displayed):
 
     @property
     def table(self) -> pd.DataFrame:
-        """The CSV as it reads back from the disk.
+        """The CSV as it reads back from the disk, with the constants of its record.
 
         Raises
         ------
@@ -286,8 +286,8 @@ class _Run:
                 timings = {"points": time.perf_counter() - started, "reused": reused, "jobs": jobs}
                 status, paths = "done", self._write(store, name, timings)
             paths += self._export(store, force)
-            table = files.read_csv(store.path(".csv"))
             record = store.record() or {}
+            table = tables.joined(files.read_csv(store.path(".csv")), record)
         return result(status, reused=reused, paths=paths, record=record, _table=table)
 
     def _remedy(self, processes: int) -> str:
@@ -331,8 +331,9 @@ class _Run:
         # the threads that were used.
         with pinned(self.study.threads):
             assembled = self.study.assemble(self._prepared(store), store.load)
-            files.write_csv(store.path(".csv"), assembled.table)
-            suffixes = [".csv", *self._draw(store, self.formats)]
+            rows, constants = tables.split(assembled.table, self.study.constants)
+            files.write_csv(store.path(".csv"), rows, self.study.digits)
+            suffixes = [".csv", *self._draw(store, self.formats, constants)]
             if assembled.arrays is not None:
                 files.write_npz(store.path(".npz"), assembled.arrays)
                 suffixes.append(".npz")
@@ -340,6 +341,7 @@ class _Run:
                 store.identity,
                 command=self.study.command_line(self.settings, name),
                 findings=assembled.findings,
+                constants=constants,
                 outputs=_digests(store, suffixes),
                 timings=timings | {"assembly": time.perf_counter() - started},
             )
@@ -350,15 +352,17 @@ class _Run:
         """Draw the figures that a finished run lacks, from its CSV alone."""
         absent = [name for name in self.formats if not store.path(f".{name}").exists()]
         if absent:
-            record["outputs"] |= _digests(store, self._draw(store, absent))
+            record["outputs"] |= _digests(store, self._draw(store, absent, record))
             store.finish(record)
         return _paths(store, record)
 
-    def _draw(self, store: Store, formats: Sequence[str]) -> list[str]:
+    def _draw(
+        self, store: Store, formats: Sequence[str], constants: Mapping[str, Any]
+    ) -> list[str]:
         if not formats:
             return []
-        # The table as it reads back from the disk: a figure cannot depend on what the CSV lacks.
-        figure = self.study.draw(files.read_csv(store.path(".csv")))
+        # The table as it reads back from the disk: a figure cannot depend on what is not there.
+        figure = self.study.draw(tables.joined(files.read_csv(store.path(".csv")), constants))
         suffixes = [f".{name}" for name in formats]
         for suffix in suffixes:
             files.write_figure(store.path(suffix), figure, store.hash)

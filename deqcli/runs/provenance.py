@@ -83,6 +83,7 @@ def collect(
     *,
     command: str,
     findings: Mapping[str, Any],
+    constants: Mapping[str, Any],
     outputs: Mapping[str, str],
     timings: Mapping[str, float],
 ) -> dict[str, Any]:
@@ -96,6 +97,8 @@ def collect(
         What can be typed to make the same files.
     findings : mapping
         What the study found, such as distances and solver statistics.
+    constants : mapping
+        Columns that the CSV lacks (:func:`deqcli.runs.tables.split`).
     outputs : mapping of str to str
         SHA-256 by file name.
     timings : mapping of str to float
@@ -114,6 +117,7 @@ def collect(
         "hash": identity_hash(identity),
         "outputs": dict(outputs),
         "findings": dict(findings),
+        **constants,
         "timings": dict(timings),
         "environment": environment(),
     }

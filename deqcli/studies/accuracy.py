@@ -188,6 +188,8 @@ class Accuracy(Study[AccuracySettings, Prepared]):
 
     name = "accuracy"
     version = 2
+    constants = {(): ("dataset",), ("net", "width", "trial"): ("parameters", "peak_memory")}
+    digits = 9
     settings = AccuracySettings
     examples = (
         "",

@@ -53,6 +53,7 @@ class Errata(Study[ErrataSettings, ErrataSettings]):
     name = "errata"
     settings = ErrataSettings
     version = 2
+    constants = {("erratum",): ("where", "kernel")}
     examples = ("", "--n 128,256,512 --trials 2")
     quick = {"n": 1000, "trials": 2}
     tolerances = {"error": Tolerance(1e-5)}

@@ -112,6 +112,7 @@ class ErrorVsN(Study[ErrorSettings, ErrorSettings]):
         "--data mnist --n 1000,4000,15000,60000 --trials 1 --act tanh,relu -j 1",
     )
     version = 2
+    constants = {(): ("kernel", "sigma_a2", "data", "estimator"), ("act",): ("slope", "own_slope")}
     quick = {"n": 1024, "trials": 2}
     # Own-norm equivalents are so near that the rounding of kernels shows.
     tolerances = {

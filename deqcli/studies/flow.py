@@ -101,6 +101,14 @@ class Flow(Study[FlowSettings, Prepared]):
     name = "flow"
     settings = FlowSettings
     version = 3
+    constants = {
+        (): (
+            "n", "p", "n_test", "data", "method", "init", "injection", "gamma0", "scaling",
+            "slope", "slope_flow", "window",
+        ),
+        ("width", "trial"): ("bound", "rademacher", "gamma", "step_size", "peak", "peak_flow"),
+    }  # fmt: skip
+    digits = 10
     examples = (
         "--data mnist --classes 0,1 --n 500 --widths 100,500,1000,2000",
         "--data sphere --n 100 --p 50 --widths 200,400,800 --method ode --steps 50",

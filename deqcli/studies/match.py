@@ -152,6 +152,11 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         "--data sphere --act nrelu --sigma-a2 0.2 --kernel preactivation-ck --n 1000 --p 1200",
     )
     quick = {"n": 1000, "realizations": 40}
+    constants = {
+        (): ("act", "sigma_a2", "data", "n", "feasible"),
+        ("kind", "source", "name"): ("distance",),
+    }
+    digits = 10
     tolerances = {
         "value": _SOLVED,
         "name": _SOLVED,

@@ -136,6 +136,14 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
         "--act tanh --weights rademacher --realizations 100 --format png,pdf",
     )
     version = 3
+    constants = {
+        (): ("kernel", "act", "sigma_a2", "data", "n", "p"),
+        ("source",): (
+            "distance", "norm", "relative", "network_relative", "noise_floor", "own_norm",
+            "realizations", "width",
+        ),
+    }  # fmt: skip
+    digits = 10
     quick = {"n": 1000, "realizations": 40}
     # Networks are solved in single precision.
     tolerances = {

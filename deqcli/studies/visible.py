@@ -90,6 +90,7 @@ class Visible(Study[VisibleSettings, VisibleSettings]):
         "--n 200 --mean-norm 0.5,1,1.5,2",
     )
     quick = {"n": 200, "trials": 2}
+    constants = {(): ("n", "kernel", "sigma_a2"), ("ratio",): ("p", "threshold")}
     tolerances = {
         "alignment": Tolerance(1e-3, 1e-4),
         "eigenvalue": Tolerance(1e-5),

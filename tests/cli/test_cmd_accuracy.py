@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
+
+from deqcli.runs import tables
 
 SMALL = ("accuracy", "--data", "gmm", "--p", "50", "--train-size", "120", "--test-size", "60",
          "--widths", "16,32", "--trials", "2", "--epochs", "2", "--batch", "40")  # fmt: skip
@@ -18,7 +19,7 @@ def test_says_the_gaps_at_the_largest_width(deqcli):
         assert f"test accuracy DEQ - {net} = " in done.err
     assert "; infinite width " in done.err
     assert "width 16: " not in done.err
-    assert len(pd.read_csv("results/a.csv")) == 3 * 2 * 3 * 3
+    assert len(tables.read(Path("results/a.csv"))) == 3 * 2 * 3 * 3
     assert json.loads(Path("results/a.json").read_text())["settings"]["learning_rate"] == 1.0
 
 
@@ -48,11 +49,11 @@ def test_what_fails_before_training_has_no_rows(deqcli):
     assert done.code == 3
     assert "deq width=300 trial=0: stopped: forward iteration" in done.err
     assert "before any training" in done.err
-    table = pd.read_csv("results/a.csv")
+    table = tables.read(Path("results/a.csv"))
     assert set(table["net"]) == {"plain"}
     assert not table.isna().any().any()
     assert deqcli(*lost, "--name", "b", "--nets", "deq").code == 3
-    assert pd.read_csv("results/b.csv").empty
+    assert tables.read(Path("results/b.csv")).empty
     assert Path("results/b.png").exists()
 
 
@@ -78,7 +79,7 @@ def test_the_default_is_the_preset():
 def test_readout_alone_with_limits(deqcli):
     done = deqcli(*SMALL, "--name", "a", "-j", "1", "--train", "readout", "--trials", "1")
     assert done.code == 0
-    assert (pd.read_csv("results/a.csv")["width"] == 0).sum() == 9
+    assert (tables.read(Path("results/a.csv"))["width"] == 0).sum() == 9
 
 
 def test_limits_are_points_of_their_own(deqcli):

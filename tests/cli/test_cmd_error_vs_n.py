@@ -4,14 +4,15 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
+
+from deqcli.runs import tables
 
 
 def test_slopes_on_a_small_grid(deqcli):
     done = deqcli("error-vs-n", "--n", "64,128,256,512,1024", "--trials", "2", "--name", "e")
     assert done.code == 0
-    table = pd.read_csv("results/e.csv")
+    table = tables.read(Path("results/e.csv"))
     assert len(table) == 4 * 5 * 2
     slopes = json.loads(Path("results/e.json").read_text())["findings"]["slopes"]
     assert set(slopes) == {"relu", "tanh", "swish", "lrelu:slope=0.1"}
@@ -27,7 +28,7 @@ def test_own_norms_are_nearer_by_the_predicted_constant(deqcli):
     done = deqcli("error-vs-n", "--n", "128,512", "--trials", "2", "--act", "relu,tanh", "--name",
                   "o", "--mean-norm", "1", "-j", "1")  # fmt: skip
     assert done.code == 0
-    table = pd.read_csv("results/o.csv")
+    table = tables.read(Path("results/o.csv"))
     largest = table[table["n"] == 512].groupby("act")[["error", "own_error", "predicted"]].mean()
     assert largest.loc["relu", "own_error"] == pytest.approx(
         largest.loc["relu", "predicted"], rel=0.12
@@ -43,7 +44,7 @@ def test_activations_with_parameters(deqcli):
     done = deqcli("error-vs-n", "--n", "64,128", "--trials", "1", "--act", "relu,htanh:a=1,c=2",
                   "--kernel", "ntk", "--name", "e", "-j", "1")  # fmt: skip
     assert done.code == 0
-    table = pd.read_csv("results/e.csv")
+    table = tables.read(Path("results/e.csv"))
     assert set(table["act"]) == {"relu", "htanh:a=1.0,c=2.0"}
     assert set(table["kernel"]) == {"ntk"}
 
@@ -54,7 +55,7 @@ def test_monte_carlo_on_request(deqcli):
     done = deqcli(*arguments, "--estimator", "monte-carlo", "--realizations", "40", "--width",
                   "400", "--name", "drawn")  # fmt: skip
     assert done.code == 0
-    exact, drawn = (pd.read_csv(f"results/{name}.csv") for name in ("exact", "drawn"))
+    exact, drawn = (tables.read(Path(f"results/{name}.csv")) for name in ("exact", "drawn"))
     # Same samples, kernels averaged over 40 draws: the distances agree up to sampling error.
     np.testing.assert_allclose(drawn["distance"], exact["distance"], rtol=0.25)
     np.testing.assert_allclose(drawn["norm"], exact["norm"], rtol=0.02)

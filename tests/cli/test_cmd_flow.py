@@ -3,8 +3,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pandas as pd
 import pytest
+
+from deqcli.runs import tables
 
 SMALL = ("flow", "--n", "16", "--p", "10", "--test-size", "12", "--steps", "6", "-j", "1")
 
@@ -19,8 +20,9 @@ def test_a_small_run(deqcli):
     ]
     assert "width 80, trial 0: steps done after 6 steps, training loss" in done.err
     assert f"slope {findings['slope']:.3f}" in done.err
-    table = pd.read_csv("results/f.csv")
-    assert findings["window"] == table.groupby("width")["time"].max().min()
+    table = tables.read(Path("results/f.csv"))
+    window = table.groupby("width")["time"].max().min()
+    assert findings["window"] == pytest.approx(window, rel=1e-9)
     assert len(table) == 2 * 7
     # In another order they are the same widths.
     assert "already done" in deqcli(*SMALL, "--widths", "80,40", "--name", "f").err
@@ -37,7 +39,7 @@ def test_a_small_run(deqcli):
 )
 def test_choices(deqcli, arguments):
     assert deqcli(*SMALL, "--widths", "40", *arguments, "--name", "f").code == 0
-    table = pd.read_csv("results/f.csv")
+    table = tables.read(Path("results/f.csv"))
     assert table["train_loss"].iloc[-1] < table["train_loss"].iloc[0]
 
 
@@ -45,7 +47,7 @@ def test_the_loss_to_stop_at(deqcli):
     full = ("--first-step", "1")
     done = deqcli(*SMALL, "--widths", "40", "--stop-loss", "0.3", "--name", "f", *full)
     assert done.code == 0
-    losses = pd.read_csv("results/f.csv")["train_loss"]
+    losses = tables.read(Path("results/f.csv"))["train_loss"]
     assert losses.iloc[-1] <= 0.3 < losses.iloc[-2]
     assert "width 40, trial 0: loss reached after" in done.err
 
@@ -56,7 +58,7 @@ def test_lost_contraction_exits_with_3_every_time(deqcli):
     assert done.code == 3
     assert "width 40, trial 0: contraction lost at the start, ||gamma A|| = 1.7" in done.err
     assert [Path(line).exists() for line in done.out.splitlines()] == [True] * 3
-    assert pd.read_csv("results/f.csv")["status"].tolist() == ["contraction lost"]
+    assert tables.read(Path("results/f.csv"))["status"].tolist() == ["contraction lost"]
     assert deqcli(*arguments).code == 3
 
 
@@ -66,7 +68,7 @@ def test_lost_contraction_in_the_middle(deqcli):
                   "--first-step", "1", "-j", "1")  # fmt: skip
     assert done.code == 3
     assert "contraction lost after" in done.err
-    assert (pd.read_csv("results/f.csv")["status"] == "ok").any()
+    assert (tables.read(Path("results/f.csv"))["status"] == "ok").any()
 
 
 def test_dead_neurons_exit_with_3(deqcli):
@@ -74,7 +76,7 @@ def test_dead_neurons_exit_with_3(deqcli):
                   "--test-size", "4", "--steps", "2", "--name", "f", "-j", "1")  # fmt: skip
     assert done.code == 3
     assert "kernel is zero at the start, ||gamma A|| = 0.5" in done.err
-    rows = pd.read_csv("results/f.csv").query("status == 'kernel is zero'")
+    rows = tables.read(Path("results/f.csv")).query("status == 'kernel is zero'")
     assert not rows.empty
     assert rows["step"].eq(0).all()
     assert not rows.duplicated(["width", "trial"]).any()

@@ -5,11 +5,10 @@ import runpy
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import deqcli as library
-from deqcli.runs.files import read_csv
+from deqcli.runs import tables
 from deqcli.study import get
 
 SMALL = ("--n", "120", "--p", "150", "-j", "1")
@@ -30,7 +29,7 @@ def test_a_twin_is_fitted_and_judged_on_other_samples(deqcli):
     assert recorded["match"]["design"]["rows"] == 60
     assert recorded["matched_relative"] == recorded["match"]["distance"] <= 0.02
     assert recorded["plain_relative"] == recorded["match"]["plain_distance"]
-    table = pd.read_csv("results/f.csv")
+    table = tables.read(Path("results/f.csv"))
     spectra = table[table["kind"] == "eigenvalue"]
     assert (spectra.groupby("source").size() == 60).all()
     assert runpy.run_path("results/f-numpy.py")["KERNEL"] == "ck"
@@ -68,14 +67,14 @@ def test_relu_gets_two_layers_by_scalars_and_says_why(deqcli):
     assert recorded["match"]["layers"] == 2
     assert max(abs(r) for r in recorded["match"]["residuals"].values()) < 1e-10
     assert recorded["matched_distance"] < 1e-3 * recorded["plain_distance"]
-    table = pd.read_csv("results/m.csv")
+    table = tables.read(Path("results/m.csv"))
     spectra = table[table["kind"] == "eigenvalue"]
     assert (spectra.groupby("source").size() == 120).all()
     assert set(spectra["source"]) == {"deq", "matched", "plain"}
     scalars = table[(table["kind"] == "scalar") & (table["source"] == "matched")]
     assert {"alpha1", "alpha2", "alpha3", "gamma2", "diagonal_slope"} <= set(scalars["name"])
     # The figure has people's names of activations.
-    legend = get("match").draw(read_csv(Path("results/m.csv"))).axes[0].get_legend()
+    legend = get("match").draw(tables.read(Path("results/m.csv"))).axes[0].get_legend()
     labels = " ".join(text.get_text() for text in legend.get_texts())
     assert "ReLU" in labels
     assert "Leaky ReLU" in labels
@@ -130,12 +129,12 @@ def test_tau0_in_place_of_data(deqcli):
     done = deqcli("match", "--act", "gelu", "--sigma-a2", "0.1", "--kernel", "preactivation-ntk",
                   "--tau0", "1.2", "--name", "t")  # fmt: skip
     assert done.code == 0
-    table = pd.read_csv("results/t.csv")
+    table = tables.read(Path("results/t.csv"))
     assert not (table["kind"] == "eigenvalue").any()
     twin = library.match("gelu", 0.1, tau0=1.2, kernel="preactivation-ntk")
     shown = table[(table["kind"] == "scalar") & (table["source"] == "matched")]
     values = dict(zip(shown["name"], shown["value"], strict=True))
-    assert values["beta1"] == pytest.approx(twin.achieved["beta1"], rel=1e-12)
+    assert values["beta1"] == pytest.approx(twin.achieved["beta1"], rel=1e-9)
 
 
 def test_exported_network_has_the_library_activations(deqcli):

@@ -6,8 +6,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
+
+from deqcli.runs import tables
 
 # Finished parts; those still being written have names that begin with a dot.
 PARTS = "[!.]*.npz"
@@ -17,7 +18,7 @@ SMALL = ("--n", "60", "--p", "80", "--realizations", "45", "--width", "50")
 def test_writes_table_figure_and_provenance(deqcli):
     done = deqcli("spectrum", "--act", "tanh", *SMALL, "--name", "small", "-j", "1")
     assert done.code == 0
-    table = pd.read_csv("results/small.csv")
+    table = tables.read(Path("results/small.csv"))
     assert set(table["source"]) == {"equivalent", "exact", "law", "monte-carlo", "own-norm"}
     spectra = table[table["source"] != "law"]
     assert (spectra.groupby("source").size() == 60).all()
@@ -43,7 +44,7 @@ def test_distance_and_eigenvalues_from_saved_kernels(deqcli):
     assert deqcli("spectrum", *SMALL, *arguments).code == 0
     with np.load("results/k.npz") as saved:
         matrices = {name: saved[name] for name in ("exact", "equivalent", "monte_carlo")}
-    table = pd.read_csv("results/k.csv")
+    table = tables.read(Path("results/k.csv"))
     for source, name in (("exact", "exact"), ("monte-carlo", "monte_carlo")):
         rows = table[table["source"] == source]
         gap = np.linalg.norm(matrices[name] - matrices["equivalent"], 2)
@@ -56,7 +57,7 @@ def test_the_law_is_drawn_counted_and_said(deqcli):
     words = ("--estimator", "exact", "--n", "200", "--p", "250", "--kernel", "ck", "-j", "1")
     done = deqcli("spectrum", "--act", "relu", *words, "--name", "law")
     assert done.code == 0
-    table = pd.read_csv("results/law.csv")
+    table = tables.read(Path("results/law.csv"))
     law = json.loads(Path("results/law.json").read_text())["findings"]["law"]
     assert law["form"] == "own-norm"
     rows = table[table["source"] == "law"]
@@ -77,11 +78,11 @@ def test_the_law_is_drawn_counted_and_said(deqcli):
 def test_one_form_alone_and_the_sphere(deqcli):
     words = ("--estimator", "exact", "--n", "60", "--p", "80", "-j", "1")
     assert deqcli("spectrum", *words, "--form", "papers", "--name", "one").code == 0
-    table = pd.read_csv("results/one.csv")
+    table = tables.read(Path("results/one.csv"))
     assert set(table["source"]) == {"equivalent", "exact", "law"}
     assert table["own_norm"].isna().all()
     assert deqcli("spectrum", *words, "--form", "own-norm", "--name", "two").code == 0
-    assert set(pd.read_csv("results/two.csv")["source"]) == {"own-norm", "exact", "law"}
+    assert set(tables.read(Path("results/two.csv"))["source"]) == {"own-norm", "exact", "law"}
     ball = deqcli("spectrum", *words, "--data", "sphere", "--name", "three")
     assert ball.code == 0
     assert "no law: points on the sphere" in ball.err
@@ -204,7 +205,7 @@ def test_own_file_and_own_activation(deqcli, tmp_path):
         *("--preprocess", "raw", "--kernel", "ck", "--name", "own", "-j", "1"),
     )
     assert done.code == 0
-    table = pd.read_csv("results/own.csv")
+    table = tables.read(Path("results/own.csv"))
     # phi = x/2 is linear: G = sigma_b2 / 4 / (1 - sigma_a2 / 4) X X^T.
     expected = 0.9 / 4 / (1 - 0.1 / 4) * np.linalg.eigvalsh(X @ X.T)[::-1]
     eigenvalues = table.loc[table["source"] == "exact", "eigenvalue"]
@@ -215,7 +216,7 @@ def test_weights_laws_agree(deqcli):
     spectra = {}
     for law in ("gaussian", "rademacher", "student-t"):
         assert deqcli("spectrum", *SMALL, "--weights", law, "--name", law, "-j", "1").code == 0
-        table = pd.read_csv(f"results/{law}.csv")
+        table = tables.read(Path(f"results/{law}.csv"))
         spectra[law] = table.loc[table["source"] == "monte-carlo", "eigenvalue"].to_numpy()
     # 45 draws of width 50: sampling error of a few percent of the largest eigenvalue.
     for law in ("rademacher", "student-t"):

@@ -4,15 +4,16 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
+
+from deqcli.runs import tables
 
 
 def test_classes_show_above_the_threshold(deqcli):
     done = deqcli("visible", "--n", "200", "--ratio", "1,2", "--mean-norm", "0.4,3", "--trials",
                   "2", "--name", "v", "-j", "1")  # fmt: skip
     assert done.code == 0
-    table = pd.read_csv("results/v.csv")
+    table = tables.read(Path("results/v.csv"))
     assert len(table) == 2 * 2 * 2 * 2
     near, far = table[table["mean_norm"] == 0.4], table[table["mean_norm"] == 3]
     assert (near["predicted"] == 0).all()

@@ -72,6 +72,25 @@ def test_each_panel_shows_its_columns():
     assert norm.get_yscale() == "linear"
 
 
+def test_trials_are_a_mean_with_their_range_as_far_as_all_go():
+    table = flow_table(trials=3)
+    table["train_loss"] *= 1 + table["trial"]
+    # The third trial of the wider one ends at step 4.
+    cut = (table["width"] == 400) & (table["trial"] == 2) & (table["step"] > 4)
+    figure = flow.draw(table[~cut])
+    training, test, _, _ = figure.axes
+    assert len(training.lines) == 4
+    assert len(test.lines) == 6
+    narrow, wide = training.lines[0], training.lines[2]
+    np.testing.assert_allclose(narrow.get_ydata(), 2 * 0.5 * 0.7 ** np.arange(11))
+    assert wide.get_xdata().tolist() == [0, 1, 2, 3, 4]
+    (path,) = training.collections[0].get_paths()
+    assert path.vertices[:, 1].max() == pytest.approx(3 * 0.5)
+    at_start = path.vertices[path.vertices[:, 0] == 0, 1]
+    assert at_start.min() == pytest.approx(0.5)
+    assert "mean and range of 3 trials" in figure.legends[0].get_title().get_text()
+
+
 def test_the_fit_passes_through_the_points_and_the_guide_has_the_promised_slope():
     peaks = flow.draw(flow_table(trials=2)).axes[3]
     points = [line for line in peaks.lines if len(line.get_xdata()) == 1]

@@ -1,10 +1,13 @@
 import errno
+import io
 import json
 import os
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
+from PIL import Image
 from toy_study import STUDY
 
 from deqcli.errors import RunError
@@ -157,6 +160,27 @@ def test_figures_repeat_byte_for_byte(tmp_path, suffix):
     for mark in (b"Matplotlib v", b"CreationDate", b"<dc:date>"):
         assert mark not in data
     assert (b"0123abcd" in data) == (suffix == ".png")
+
+
+def test_png_keeps_its_colours_and_spares_rare_ones(tmp_path):
+    """256 colours are a third of the bytes; a single red mark in a wide range of blues stays."""
+    figure = Figure(figsize=(3, 2), dpi=240)
+    axes = figure.add_subplot()
+    for k in range(300):
+        axes.plot([0, 1], [k, k + 5], color=(0.1, k / 300, 1 - k / 600), alpha=0.7)
+    axes.plot([0.5], [150], "o", color="#d62728", ms=3)
+    files.write_figure(tmp_path / "a.png", figure, "0123abcd")
+    whole = io.BytesIO()
+    figure.savefig(whole, format="png")
+    with Image.open(whole) as before, Image.open(tmp_path / "a.png") as after:
+        assert after.mode == "P"
+        assert after.size == before.size
+        assert after.info["deqcli"] == "0123abcd"
+        pixels = [np.asarray(image.convert("RGB"), dtype=int) for image in (before, after)]
+    # White stays white; no channel of any pixel is off by a tenth of its range.
+    assert (pixels[1][0, 0] == 255).all()
+    assert np.abs(pixels[0] - pixels[1]).max() < 25
+    assert (tmp_path / "a.png").stat().st_size < 0.6 * len(whole.getvalue())
 
 
 def test_sha256_of_nothing(tmp_path):

@@ -27,6 +27,7 @@ def collect(**changes):
     record = {
         "command": "deqcli toy",
         "findings": {"distance": np.float64(0.1)},
+        "constants": {"columns": ["a"], "constants": []},
         "outputs": {"toy.csv": "ab"},
         "timings": {"points": 1.5},
     }
@@ -92,6 +93,7 @@ def test_the_record_is_complete_and_json_able():
     assert record["command"] == "deqcli toy"
     assert record["findings"] == {"distance": 0.1}
     assert record["outputs"] == {"toy.csv": "ab"}
+    assert record["columns"] == ["a"]
     assert record["timings"] == {"points": 1.5}
     environment = record["environment"]
     assert environment["packages"]["numpy"] == np.__version__

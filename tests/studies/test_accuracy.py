@@ -1,16 +1,15 @@
 """The study of accuracy: its samples, its table, its gaps."""
 
-import io
 from dataclasses import replace
 from itertools import product
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import deqcli
 from deqcli import study
 from deqcli.errors import ExistenceError, InputError
+from deqcli.runs import tables
 from deqcli.runs.execute import run
 from deqcli.studies.accuracy import COLUMNS, STUDY, TIMES, AccuracySettings
 from deqcli.training import loop
@@ -60,15 +59,16 @@ def test_schema(whole):
 
 def test_limits(whole):
     text = whole.paths[0].read_text()
-    table = pd.read_csv(io.StringIO(text))
+    table = tables.read(whole.paths[0])
     limits = table[table["width"] == 0]
     assert set(limits["net"]) == {f"{net}-limit" for net in Net}
     assert len(limits) == 3 * 2 * 3  # nets, trials, epochs 0, 1, 2
     assert not limits[["train_loss", "test_loss", "test_accuracy"]].isna().any().any()
     assert limits[["iterations", "parameters", "forward_seconds"]].isna().all().all()
     # A number of weights is written as a whole number, limits or not.
-    assert "gmm,deq,16,0,0," in text
-    assert ".0,done" not in text
+    assert "\ndeq,16,0,0," in text
+    sizes = [row[3] for row in whole.record["constants"][1]["values"]]
+    assert all(size is None or type(size) is int for size in sizes)
 
 
 def test_a_limit_starts_where_its_widest_network_does(whole):
