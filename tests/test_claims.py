@@ -1,4 +1,4 @@
-"""A net under the words: what README, docs/findings.md and summaries say of results is in the committed tables."""
+"""A net under the words: what README, findings and summaries say is in the committed tables."""
 
 from __future__ import annotations
 

@@ -50,7 +50,9 @@ def test_commands_run(group, tmp_path):
         assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", README + PYTHON_PAGE, flags=re.DOTALL))
+@pytest.mark.parametrize(
+    "code", re.findall(r"```python\n(.*?)```", README + PYTHON_PAGE, flags=re.DOTALL)
+)
 def test_python_example_runs(code, tmp_path):
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
@@ -68,7 +70,7 @@ def test_figures_and_links_exist(path):
     """Pages that are made when the site is built are there as sources."""
     made = {"papers.md": "papers.in", "gallery": "examples"}
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text(encoding="utf-8")):
-        first, *rest = Path(target).parts
+        first = Path(target).parts[0]
         if "://" not in target:
             there = path.parent / made.get(first, target)
             assert there.exists(), target
