@@ -367,6 +367,23 @@ def test_no_text_of_a_preset_is_markup(results, monkeypatch):
     assert_inert(build(results))
 
 
+RESULTS = Path(__file__).parents[1] / "results"
+
+
+def test_committed_results_make_a_page_that_a_phone_can_load():
+    """Under 2 MB, with every picture of the folder; the page itself is made, not committed."""
+    page = build(RESULTS)
+    assert len(page.encode()) < 2e6
+    assert page.count("data:image/png;base64,") == len(list(RESULTS.glob("*.png")))
+
+
+def test_committed_results_are_small():
+    """Constants are in records and pictures have few colours: 10 MB instead of 27."""
+    made = ("report.html", ".pdf")
+    files = [path for path in RESULTS.rglob("*.*") if not path.name.endswith(made)]
+    assert sum(path.stat().st_size for path in files if path.is_file()) < 10e6
+
+
 SHOWN = {"command", "deqcli", "environment", "outputs", "settings", "timings"}
 
 

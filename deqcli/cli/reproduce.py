@@ -135,7 +135,7 @@ class _Runner:
     quiet: bool
 
     def run_all(self, presets: Sequence[Preset], folder: Path) -> _Outcomes:
-        from deqcli.reproduction import summary
+        from deqcli.reproduction import joined, summary
         from deqcli.reproduction.running import reproduce
 
         old = _prepare(folder, "out" if folder == self.shown else "fresh", self.force)
@@ -158,7 +158,7 @@ class _Runner:
             outcomes.append((outcome, summary.rows(outcome, known, self.jobs)))
             # After each, so that an interrupt leaves the summary of what is finished.
             paths = summary.write(folder, [rows for _, rows in outcomes], old)
-        for path in paths:
+        for path in [*paths, *joined.write(folder)]:
             click.echo(path)
         for _, rows in outcomes:
             _print(rows)

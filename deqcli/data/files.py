@@ -132,8 +132,10 @@ def _check_values(X: NDArray[Any], path: Path) -> NDArray[Any]:
     if X.ndim < 2 or 0 in X.shape:
         raise DataError(f"{path} has X of shape {X.shape}; it must be (samples, features).")
     X = X.reshape(X.shape[0], -1)
-    if X.dtype.kind == "f" and not (np.abs(X) < _LARGEST_VALUE).all():
-        row, column = (int(index) for index in np.argwhere(~(np.abs(X) < _LARGEST_VALUE))[0])
+    # A limit of float64, since half precision has no number as large.
+    limit = np.float64(_LARGEST_VALUE)
+    if X.dtype.kind == "f" and not (np.abs(X) < limit).all():
+        row, column = (int(index) for index in np.argwhere(~(np.abs(X) < limit))[0])
         raise DataError(
             f"{path} cannot be used: sample {row}, feature {column} is {X[row, column]}; numbers "
             f"must be finite and below {_LARGEST_VALUE:g} in size."

@@ -15,8 +15,8 @@ from deqcli import paired
 from deqcli.figures.style import DEQ, MATCHED, PAGE, PLAIN, log_ticks, styled
 from deqcli.vocabulary import Net
 
-_COLORS = {"deq": DEQ, "matched": MATCHED, "plain": PLAIN}
-_LABELS = {"deq": "DEQ", "matched": "matched explicit", "plain": "plain explicit"}
+COLORS = {"deq": DEQ, "matched": MATCHED, "plain": PLAIN}
+LABELS = {"deq": "DEQ", "matched": "matched explicit", "plain": "plain explicit"}
 _MARKERS = {"deq": "o", "matched": "s", "plain": "^"}
 # Side by side, that bars of one width do not hide one another.
 _ASIDE = {"deq": 1.0, "matched": 0.94, "plain": 1.06}
@@ -55,7 +55,7 @@ def draw(table: pd.DataFrame) -> Figure:
         for axes, title, label in zip(panels, _TITLES, _UNITS, strict=True):
             axes.set_title(title)
             axes.set_ylabel(label)
-            _width_axis(axes, sorted(set(here["width"])), axes not in panels[5:])
+            width_axis(axes, sorted(set(here["width"])), axes not in panels[5:])
     figure.legend(
         *_legend(table), loc="outside upper center", ncols=4, title_fontsize=7.5,
         title="bars and band: 95 % intervals of the mean over trials",
@@ -75,11 +75,11 @@ _UNITS = (
 
 def _legend(table: pd.DataFrame) -> tuple[list[Line2D], list[str]]:
     handles = [
-        Line2D([], [], color=_COLORS[net], marker=_MARKERS[net], mfc="none")
-        for net in _COLORS
+        Line2D([], [], color=COLORS[net], marker=_MARKERS[net], mfc="none")
+        for net in COLORS
         if (table["net"] == net).any()
     ]
-    labels = [_LABELS[net] for net in _COLORS if (table["net"] == net).any()]
+    labels = [LABELS[net] for net in COLORS if (table["net"] == net).any()]
     if (table["width"] == paired.INFINITE).any():
         handles.append(Line2D([], [], color="0.3", marker="D", ls="--"))
         labels.append("infinite width, by exact kernel")
@@ -101,13 +101,13 @@ def _draw_curves(axes: Axes, table: pd.DataFrame, dataset: str) -> None:
             # The narrower, the fainter.
             place = 1.0 if limit or widest else 0.15 + 0.4 * widths.index(width) / len(widths)
             axes.plot(
-                curve.index, _exp(curve["mean"]), color=_COLORS[net], alpha=place,
+                curve.index, _exp(curve["mean"]), color=COLORS[net], alpha=place,
                 ls="--" if limit else "-", lw=1.3 if limit or widest else 0.8,
             )  # fmt: skip
             if widest:
                 trials = rows.index.get_level_values("trial").nunique()
                 axes.fill_between(
-                    curve.index, _exp(low), _exp(high), color=_COLORS[net], alpha=0.2, lw=0
+                    curve.index, _exp(low), _exp(high), color=COLORS[net], alpha=0.2, lw=0
                 )
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("epoch")
@@ -142,13 +142,13 @@ def _draw_against_width(axes: Axes, values: pd.Series, net: str) -> None:
         return
     axes.errorbar(
         finite.index * _ASIDE[net], finite["mean"], finite["half"], fmt=_MARKERS[net] + "-",
-        mfc="none", color=_COLORS[net], capsize=2,
+        mfc="none", color=COLORS[net], capsize=2,
     )  # fmt: skip
     limit = rows[rows.index == paired.INFINITE]
     if len(limit):
-        place = [_beyond(list(finite.index)) * _ASIDE[net]]
+        place = [beyond(list(finite.index)) * _ASIDE[net]]
         axes.errorbar(
-            place, limit["mean"], limit["half"], fmt="D", ms=3.5, color=_COLORS[net], capsize=2
+            place, limit["mean"], limit["half"], fmt="D", ms=3.5, color=COLORS[net], capsize=2
         )
 
 
@@ -170,22 +170,23 @@ def _draw_times(axes: Axes, table: pd.DataFrame) -> None:
     medians = rows.groupby(["net", "width", "trial"])["seconds"].mean().groupby(["net", "width"])
     for net, values in medians.median().groupby("net"):
         here = values.droplevel("net")
-        axes.plot(here.index, here, marker=_MARKERS[str(net)], color=_COLORS[str(net)], mfc="none")
+        axes.plot(here.index, here, marker=_MARKERS[str(net)], color=COLORS[str(net)], mfc="none")
     log_ticks(axes)
 
 
-def _beyond(widths: Sequence[int]) -> float:
+def beyond(widths: Sequence[int]) -> float:
     """Return where infinite width stands on the axis."""
     return 2.5 * max(widths)
 
 
-def _width_axis(axes: Axes, widths: Sequence[int], with_limits: bool) -> None:
+def width_axis(axes: Axes, widths: Sequence[int], with_limits: bool) -> None:
+    """Make the horizontal axis that of widths, infinite width at its end if there is any."""
     finite = [width for width in widths if width != paired.INFINITE]
     axes.set_xscale("log", base=2)
     axes.set_xlabel("width m")
     shown = finite if len(finite) <= 4 else finite[::-2][::-1]
     ticks, labels = [float(width) for width in shown], [str(width) for width in shown]
     if with_limits and finite and paired.INFINITE in widths:
-        ticks, labels = [*ticks, _beyond(finite)], [*labels, "∞"]
+        ticks, labels = [*ticks, beyond(finite)], [*labels, "∞"]
     axes.set_xticks(ticks, labels)
     axes.xaxis.set_minor_locator(NullLocator())

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from deqcli.figures.spectra import FILLED, Bulk, Isolated, draw_bulk, draw_isolated
-from deqcli.figures.style import DEQ, MATCHED, PAGE, PLAIN, styled
+from deqcli.figures.style import DEQ, KERNEL_NAMES, MATCHED, PAGE, PLAIN, styled
 from deqcli.vocabulary import activation_title
 
 _COLORS = {"deq": DEQ, "matched": MATCHED, "plain": PLAIN}
@@ -52,8 +52,10 @@ def draw(table: pd.DataFrame) -> Figure:
             )
         middle.set_ylim(*left.get_ylim())
         _draw_activations(right, curves)
-        for axes, letter in ((left, "a"), (middle, "b"), (right, "c")):
-            axes.set_title(f"({letter})", loc="left")
+        titles = (f"(a) {_kernel(spectra, 'deq')} of the DEQ",
+                  f"(b) {_kernel(spectra, 'matched')} of its twin", "(c) activations")  # fmt: skip
+        for axes, title in zip((left, middle, right), titles, strict=True):
+            axes.set_title(title, loc="left")
     else:
         isolated = bool(spectra["isolated"].astype(bool).any())
         ratios = (1.15, 1.6, 0.75) if isolated else (1, 1.6)
@@ -62,13 +64,20 @@ def draw(table: pd.DataFrame) -> Figure:
         _draw_bulk(panels[1], spectra, ["deq", "matched", "plain"], averages)
         if isolated:
             _draw_isolated(panels[2], spectra)
+    named = f"{_kernel(spectra, 'deq')}, " if len(spectra) and not sphere else ""
     figure.suptitle(
-        f"{activation_title(first['act'])}, $\\sigma_a^2$ = {first['sigma_a2']:g}, {first['data']}"
+        f"{named}{activation_title(first['act'])}, "
+        f"$\\sigma_a^2$ = {first['sigma_a2']:g}, {first['data']}"
         + (f", n = {first['n']}" if first["n"] else "")
-        + ("" if first["feasible"] else "\nno match"),
+        + ("" if first["feasible"] else "\nno exact match: the nearest network found"),
         fontsize=8,
     )
     return figure
+
+
+def _kernel(spectra: pd.DataFrame, source: str) -> str:
+    """Return what a title calls the kernel whose eigenvalues these are."""
+    return KERNEL_NAMES[spectra.loc[spectra["source"] == source, "name"].iloc[0]]
 
 
 def _label(name: str) -> str:
@@ -125,6 +134,8 @@ def _draw_bulk(
             if "noise_floor" in averages:
                 label += f", noise {averages['noise_floor']:.2g}"
         style = {"histtype": "step", "color": _COLORS[source], "lw": 1.0}
+        # Dashed, that it is told apart from the twin where both lie on each other.
+        style |= {"ls": (0, (3, 1.2))} if source == "plain" else {}
         style = FILLED if source == "deq" else style
         histograms.append(Bulk(rows["value"].to_numpy(), label, style))
     draw_bulk(axes, histograms, shown["value"].to_numpy())

@@ -18,7 +18,7 @@ from deqcli import study
 from deqcli.errors import InputError
 from deqcli.quantities import RULE, SILENT
 from deqcli.report import texts
-from deqcli.reproduction import presets, reading, summary
+from deqcli.reproduction import joined, presets, reading, summary
 
 #: The part of the page, and of the anchors, of runs that belong to no preset.
 BEYOND = "beyond"
@@ -129,6 +129,10 @@ def collect(results: Path) -> Contents:
             caption += f" This run is smaller than that: {', '.join(cut)}."
         whole = Entry(name, title, numbers, caption=caption)
         entries.append(_shown(whole, results, preset.stem, record))
+    for figure in joined.load():
+        place = 1 + max((k for k, e in enumerate(entries) if e.name in figure.parts), default=-1)
+        if (results / f"{figure.stem}.csv").is_file():
+            entries.insert(place, _joined(results, figure))
     known_stems = {name.replace("/", "-") for name in known}
     entries += [
         _beyond(results, path.stem, record)
@@ -153,6 +157,20 @@ def _shown(entry: Entry, results: Path, stem: str, record: Mapping[str, Any]) ->
         provenance=texts.provenance(record),
         evidence=texts.evidence(record["findings"]),
         setup=texts.recorded(record["findings"], "{setup}".format_map, ""),
+    )
+
+
+def _joined(results: Path, figure: joined.Joined) -> Entry:
+    """Return the entry of a figure that joins others, which tell where they come from."""
+    return Entry(
+        figure.name,
+        figure.heading,
+        present=True,
+        stem=figure.stem,
+        caption=figure.about,
+        picture=_picture(results / f"{figure.stem}.png"),
+        command=figure.command,
+        provenance={"made of": ", ".join(f"{name.replace('/', '-')}.csv" for name in figure.parts)},
     )
 
 

@@ -30,19 +30,22 @@ def draw(results: Path, page: Path, stems: Iterable[str]) -> None:
 
     A table that cannot be drawn costs its own PDF and a warning.
     """
+    from deqcli.figures import accuracy_gaps
+
     for stem in stems:
         table, pdf = results / f"{stem}.csv", folder_of(page) / f"{stem}.pdf"
         if not table.is_file() or _newer(pdf, table):
             continue
         try:
-            record = reading.record(results, stem) or {}
-            figure = study.get(record["study"]).draw(reading.table(table))
+            record = reading.record(results, stem)
+            drawn = accuracy_gaps.draw if record is None else study.get(record["study"]).draw
+            figure = drawn(reading.table(table))
         # Tables of another version lack columns, in as many ways as there are studies.
         except (DeqcliError, LookupError, TypeError, ValueError, AttributeError) as error:
             logger.warning("%s: no PDF, its table cannot be drawn: %s", stem, error)
             continue
         files.make_folder(pdf.parent)
-        files.write_figure(pdf, figure, str(record["hash"]))
+        files.write_figure(pdf, figure, stem)
 
 
 def _newer(pdf: Path, table: Path) -> bool:

@@ -45,6 +45,18 @@ def test_labels_of_any_kind_are_numbered_and_named(tmp_path, y, classes, indices
     assert digest == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+@pytest.mark.parametrize("kind", ["f2", "f4", "f8", "g"])
+def test_floats_of_any_precision_are_read_as_they_are(tmp_path, kind):
+    X = np.array([[1.5, 60000.0], [0.0, -2.0]], dtype=kind)
+    np.savez(tmp_path / "a.npz", X=X, y=[0, 1])
+    data, _ = files.read(tmp_path / "a.npz")
+    np.testing.assert_array_equal(data.X, X)
+    X[1, 1] = np.inf
+    np.savez(tmp_path / "a.npz", X=X, y=[0, 1])
+    with pytest.raises(DataError, match="sample 1, feature 1 is inf"):
+        files.read(tmp_path / "a.npz")
+
+
 def test_images_are_flattened_and_keep_their_type(tmp_path):
     samples, _ = files.read(npz(tmp_path, X=np.zeros((4, 3, 2), np.uint8), y=[0, 0, 1, 1]))
     assert samples.X.shape == (4, 6)
