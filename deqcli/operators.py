@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from deqcli.activations import Activation, activation
-from deqcli.checks import SCALE, Range, number, shown
+from deqcli.checks import SCALE, Range, number, one_line, shown
 from deqcli.equivalents import Equivalent, operator_norm
 from deqcli.errors import InputError
 from deqcli.gaussian import check_existence
@@ -218,7 +218,13 @@ def kernel_operator(
         panels.append(panel)
         if progress is not None:
             rows = panel.start + panel.codes.shape[1]
-            progress(rows * (2 * n - rows + 1) // 2, n * (n + 1) // 2)
+            try:
+                progress(rows * (2 * n - rows + 1) // 2, n * (n + 1) // 2)
+            except TypeError as error:
+                raise InputError(
+                    f"`progress` is {shown(progress)}, which does not take two numbers "
+                    f"({one_line(error)}); give a function that does."
+                ) from error
     return KernelOperator(equivalent, tuple(panels))
 
 

@@ -22,6 +22,7 @@ CALLS = {
     "equivalent": calls.equivalent,
     "Equivalent": calls.operator,
     "spectral_law": calls.spectral_law,
+    "predict_error": calls.predict_error,
     "kernel_operator": calls.kernel_operator,
     "spectral_density": calls.spectral_density,
     "match": calls.match,
@@ -47,8 +48,8 @@ CALLS = {
     "load": data_calls.load,
 }
 #: Made by `accumulate`, or returned by other calls.
-WITHIN = {"Dataset", "Ensemble", "KernelOperator", "Result", "Simulation", "SpectralLaw",
-          "__version__", "errors"}  # fmt: skip
+WITHIN = {"Dataset", "Ensemble", "KernelOperator", "PredictedError", "Result", "Simulation",
+          "SpectralLaw", "__version__", "errors"}  # fmt: skip
 
 
 def test_nothing_public_is_left_out():
