@@ -294,19 +294,20 @@ def explicit_scalars(acts: Sequence[ActivationLike], tau0: float = 1.0) -> Expli
 
 def layer_scalars(
     acts: Sequence[ActivationLike], tau0: float = 1.0
-) -> list[tuple[ExplicitScalars, float]]:
-    """Return the scalars after each layer of an explicit network, and each layer's m1.
+) -> list[tuple[ExplicitScalars, Activation, Moments]]:
+    """Return the scalars after each layer of an explicit network, the layer, and its moments.
 
     Examples
     --------
-    >>> [(round(q.alpha1, 4), round(m1, 4)) for q, m1 in layer_scalars(["tanh", "relu"])]
+    >>> [(round(q.alpha1, 4), round(m.m1, 4)) for q, _, m in layer_scalars(["tanh", "relu"])]
     [(0.3669, 0.6057), (0.0917, 0.5)]
     """
     scalars, steps = ExplicitScalars(tau0, tau0**2, tau0**2), []
     for act in activations(acts, "acts"):
-        found = moments(_centred(act, scalars), math.sqrt(scalars.tau2))
+        layer = _centred(act, scalars)
+        found = moments(layer, math.sqrt(scalars.tau2))
         scalars = scalars.next_layer(found)
-        steps.append((scalars, float(found.m1)))
+        steps.append((scalars, layer, found))
     return steps
 
 

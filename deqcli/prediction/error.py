@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from deqcli.checks import NOT_NEGATIVE, POSITIVE, number, shown
 from deqcli.display import Displayed
 from deqcli.errors import ConvergenceError, InputError
 from deqcli.kernels.expansion import Expansion
-from deqcli.kernels.pairs import ExplicitPairs, ImplicitPairs, PairKernel, WeightedPairs
+from deqcli.kernels.pairs import ExplicitPairs, WeightedPairs
 from deqcli.kernels.tiles import Combination
 from deqcli.own_norms import kernel_expansion
 from deqcli.prediction.forms import RidgeForms
@@ -131,23 +132,33 @@ def predict_error(
     0.313
     """
     covariances, sizes = _samples(mixture, counts)
+    return predict_on(covariances, sizes, scalars, kernel, ridge, width, bias=bias, form=form)
+
+
+def predict_on(
+    covariances: Covariances,
+    counts: NDArray[np.int64],
+    scalars: Scalars,
+    kernel: Kernel | str,
+    ridge: float,
+    width: int | None,
+    *,
+    bias: bool = False,
+    form: Form | str | None = None,
+) -> PredictedError:
+    """Predict for given moments of classes that all have samples."""
     if not isinstance(scalars, ImplicitScalars | ExplicitScalars | Coefficients):
         raise InputError(f"`scalars` is {shown(scalars)}; give scalars of a network.")
     forms = [Form.OWN_NORM, Form.PAPERS] if form is None else [Form.of(form, "form")]
     if form is None and isinstance(scalars, Coefficients):
         forms = [Form.PAPERS]
-    ridge = number(ridge, "ridge", float, NOT_NEGATIVE)
-    n = int(sizes.sum())
+    ridge, n = number(ridge, "ridge", float, NOT_NEGATIVE), int(counts.sum())
     if width is not None:
         width = number(width, "width", int, POSITIVE)
-        if ridge == 0 and width == n:
-            raise InputError(
-                f"`ridge` is 0 and `width` {width} is the number of samples, where the output's "
-                "variance is infinite; give a `ridge` above 0 or another `width`."
-            )
+        check_peak(ridge, width, n)
     member = Kernel.of(kernel, "kernel")
     for chosen in forms:
-        setting = Regression(covariances, sizes, scalars, member, chosen)
+        setting = Regression(covariances, counts, scalars, member, chosen)
         try:
             with np.errstate(all="ignore"):
                 return setting.predict(ridge, width, bias)
@@ -161,6 +172,15 @@ def predict_error(
         "could not be predicted; raise `ridge`, or give a dimension of the order of the number of "
         "samples and moderate means."
     )
+
+
+def check_peak(ridge: float, width: int, n: int) -> None:
+    """Refuse least squares where there are as many neurons as samples."""
+    if ridge == 0 and width == n:
+        raise InputError(
+            f"`ridge` is 0 and `width` {width} is the number of samples, where the output's "
+            "variance is infinite; give a `ridge` above 0 or another `width`."
+        )
 
 
 def _samples(mixture: Mixture, counts: object) -> tuple[Covariances, NDArray[np.int64]]:
@@ -182,6 +202,17 @@ def _samples(mixture: Mixture, counts: object) -> tuple[Covariances, NDArray[np.
     return covariances_of(*moments, shares), sizes
 
 
+def targets_of(classes: int) -> Array:
+    """Return the targets of each class: -1 and 1 for two, else one-hot and centred.
+
+    Examples
+    --------
+    >>> targets_of(2).tolist(), targets_of(4)[0].tolist()
+    ([[-1.0], [1.0]], [0.75, -0.25, -0.25, -0.25])
+    """
+    return np.array([[-1.0], [1.0]]) if classes == 2 else np.eye(classes) - 1 / classes
+
+
 @dataclass(frozen=True)
 class Regression:
     """Ridge regression with one kernel of a network on the samples of a mixture."""
@@ -196,26 +227,33 @@ class Regression:
         """Return what is predicted; the ridge is in units of the mean diagonal."""
         n, k = int(self.counts.sum()), self.counts.size
         model, unit = self._model()
-        effective, added = ridge, np.zeros((k, k, k))
-        if width is not None:
-            ridge = max(ridge, _LEAST)
+        own = self.form is Form.OWN_NORM
+        effective, shift = ridge, ridge * unit
+        if width is None:
+            found = _limits(model, n, shift, over_draws=own)
+        else:
+            shift = max(ridge, _LEAST) * unit
             layers = layers_of(self.scalars, self.kernel)
             finite = FiniteWidth(layers, self.covariances, self.counts, width)
-            e = finite.solve(ridge * unit)
-            added = finite.variances(e, ridge * unit)
-            model, effective = self._effective(layers, e), ridge / float(e[-1])
-        own = self.form is Form.OWN_NORM
-        found = RidgeForms(model, n, ridge * unit)
-        targets = np.array([[-1.0], [1.0]]) if k == 2 else np.eye(k) - 1 / k
-        shift = np.zeros(targets.shape[1])
+            e = finite.solve(shift)
+            amounts, effective = layers.amounts(e), shift / unit / float(e[-1])
+            found = _limits(finite.model(amounts), n, shift, over_draws=own)
+            added = finite.variances(e, shift)
+            if own:
+                # A class of longer samples has larger features, in all that the kernel is made of.
+                quiet = papers_form(self.covariances, layers.coefficients(amounts), self.counts)
+                added *= (_sizes(model) / _sizes(quiet))[:, None, None]
+                # Noise in the norms is known in the papers' form; what that drops is added.
+                less = _limits(quiet, n, shift, over_draws=True)
+                more = _limits(self._effective(layers, amounts), n, shift, over_draws=True)
+                found = Limits(*(x + y - z for x, y, z in zip(found, more, less, strict=True)))
+            found = found._replace(covariances=found.covariances + added)
+        targets, offset = targets_of(k), np.zeros(targets_of(k).shape[1])
         if bias:
             rows = found.inverse.sum(axis=0)
-            shift = rows @ targets / rows.sum()
-        targets = targets - shift
-        mean, spread = _by_class(model, found.means @ targets)
-        forms = _class_means(model, found.covariances(over_draws=own)) + added
-        mean += shift
-        covariance = targets.T @ forms @ targets + spread
+            offset = rows @ targets / rows.sum()
+        targets = targets - offset
+        mean, covariance = found.means @ targets + offset, targets.T @ found.covariances @ targets
         error = np.array([wrong_share(mean[a], covariance[a], a) for a in range(k)])
         if not np.isfinite(error).all():
             raise ConvergenceError("an error is no number.")
@@ -232,44 +270,61 @@ class Regression:
         model = own_norm_form(
             self.covariances, kernel_expansion(self.scalars, self.kernel), self.counts
         )
-        equations, low_rank = model
-        own = np.diagonal(self.covariances.grams) / self.covariances.dimension
-        squares = equations.scales * self.covariances.traces[equations.classes]
-        squares = squares + low_rank.linear**2 * own[equations.classes]
-        diagonal = equations.offsets + squares + low_rank.columns**2 @ low_rank.signs
-        return model, float(equations.shares @ diagonal)
+        return model, float(model.equations.shares @ _diagonal(model))
 
-    def _effective(self, layers: Layers, e: Array) -> Model:
-        """Return the model of the kernel that a finite width leaves."""
-        if self.form is Form.PAPERS:
-            return papers_form(self.covariances, layers.coefficients(layers.total(e)), self.counts)
+    def _effective(self, layers: Layers, amounts: Array) -> Model:
+        """Return the own-norm model of the kernel that a finite width leaves."""
         known = kernel_expansion(self.scalars, self.kernel)
-        change = layers.shares(e) - layers.shares(np.ones(e.size))
-        parts: list[tuple[float, PairKernel, Kernel]]
+        limit = layers.amounts(np.ones(amounts.size))
+        change = layers.shares(amounts) - layers.shares(limit)
         parts = [(known.combination.scale, known.pairs, self.kernel)]
         for depth, amount in enumerate(change, start=1):
             features = known.pairs
             if isinstance(features, ExplicitPairs):
                 features = ExplicitPairs(features.acts[:depth])
             parts.append((float(amount), features, Kernel.CK))
-        assert isinstance(known.pairs, ImplicitPairs | ExplicitPairs)
         combination = Combination(Kernel.CK, gram=known.combination.gram)
         return own_norm_form(
             self.covariances, Expansion(WeightedPairs(tuple(parts)), combination), self.counts
         )
 
 
+class Limits(NamedTuple):
+    r"""Forms in the targets: :math:`J^\top QJ`, outputs' means and covariances on classes."""
+
+    inverse: Array
+    means: Array
+    covariances: Array
+
+
+def _limits(model: Model, n: int, ridge: float, over_draws: bool) -> Limits:
+    """Return the limits of one kernel, groups taken together by class."""
+    found = RidgeForms(model, n, ridge)
+    means = _class_means(model, found.means)
+    away = found.means - means[model.equations.classes]
+    spread = _class_means(model, away[:, :, None] * away[:, None, :])
+    # Groups have a part of the norms' variance only; in the papers' form, all of it.
+    known = _class_means(model, model.low_rank.norms**2)
+    covariances = _class_means(model, found.covariances(over_draws))
+    return Limits(found.inverse, means, covariances + spread / known[:, None, None])
+
+
+def _diagonal(model: Model) -> Array:
+    """Return the kernel's mean diagonal on each group."""
+    equations, low_rank = model
+    covariances, classes = equations.covariances, equations.classes
+    means = np.diagonal(covariances.grams) / covariances.dimension
+    linear = equations.scales * covariances.traces[classes] + low_rank.linear**2 * means[classes]
+    return np.asarray(equations.offsets + linear + low_rank.columns**2 @ low_rank.signs)
+
+
+def _sizes(model: Model) -> Array:
+    """Return the diagonal on each class, in units of its mean."""
+    diagonal = _diagonal(model)
+    return _class_means(model, diagonal) / float(model.equations.shares @ diagonal)
+
+
 def _class_means(model: Model, values: Array) -> Array:
     """Return means over the groups of each class, which are of equal size."""
     members = model.equations.members / model.equations.members.sum(axis=0)
     return np.tensordot(members.T, values, 1)
-
-
-def _by_class(model: Model, outputs: Array) -> tuple[Array, Array]:
-    """Return the mean outputs of the classes, and their covariances over norms within one."""
-    mean = _class_means(model, outputs)
-    away = outputs - mean[model.equations.classes]
-    spread = _class_means(model, away[:, :, None] * away[:, None, :])
-    # Groups have a part of the norms' variance only; in the papers' form, all of it.
-    known = _class_means(model, model.low_rank.norms**2)
-    return mean, spread / known[:, None, None]
