@@ -13,15 +13,40 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from deqcli.prediction.error import PredictedError
 from deqcli.quantities import Measured, mean_interval, standard_error
 from deqcli.vocabulary import Net
+
+Array = NDArray[np.float64]
 
 #: What a value of the axis is called in sentences.
 _AXIS = {
     "width": "widths", "n": "numbers of samples", "ridge": "ridges", "mean-norm": "norms of means",
     "sigma-a2": "variances",
 }  # fmt: skip
+
+
+def seen(f: Array, y: NDArray[np.int64], shares: Array) -> tuple[float, float, float]:
+    """Return the error of outputs, and mean and deviation of the output of a sample's own class."""
+    k = shares.size
+    named = (f[:, 0] > 0).astype(int) if k == 2 else f.argmax(axis=1)
+    own = f[:, 0] * np.where(y == 0, -1.0, 1.0) if k == 2 else f[np.arange(y.size), y]
+    parts = [own[y == a] for a in range(k)]
+    wrong = np.array([np.mean(named[y == a] != a) for a in range(k)])
+    spread = np.sqrt(np.mean([part.var() for part in parts]))
+    return float(shares @ wrong), float(np.mean([part.mean() for part in parts])), float(spread)
+
+
+def told(found: PredictedError) -> tuple[float, float, float]:
+    """Return the same of what was predicted."""
+    k, outputs = found.mean.shape
+    a = np.arange(k)
+    own = a if outputs > 1 else np.zeros(k, dtype=int)
+    sign = np.array([-1.0, 1.0]) if outputs == 1 else np.ones(k)
+    mean = float(np.mean(sign * found.mean[a, own]))
+    return found.total, mean, float(np.sqrt(np.mean(found.covariance[a, own, own])))
 
 
 def findings(table: pd.DataFrame) -> dict[str, Any]:
@@ -33,7 +58,7 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
     ...         [("deq", 0, 0.1), ("deq", 1, 0.2), ("plain", 0, 0.3), ("plain", 1, 0.4)]]
     >>> rows += [("deq", "predicted", 1.0, -1, 0.16), ("plain", "predicted", 1.0, -1, 0.31)]
     >>> names = ["net", "kind", "value", "trial", "error"]
-    >>> found = findings(pd.DataFrame(rows, columns=names).assign(independent=np.nan))
+    >>> found = findings(pd.DataFrame(rows, columns=names))
     >>> found["differences"]["plain"]["measured"]["value"].__round__(6)
     0.2
     >>> found["agreement"]["deq"]["within"], round(found["gaps"]["deq"]["value"], 6)
@@ -42,24 +67,27 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
     seen = table[table["kind"] == "measured"].pivot(
         index="trial", columns=["net", "value"], values="error"
     )
-    lines = table[table["kind"] == "predicted"].set_index(["net", "value"])
+    by_net = table.set_index(["net", "value"])["error"]
+    lines, others = (
+        by_net[(table["kind"] == kind).to_numpy()] for kind in ("predicted", "independent")
+    )
     nets = list(dict.fromkeys(table["net"]))
     out: dict[str, Any] = {"errors": [], "gaps": {}, "agreement": {}, "differences": {}}
     for net in nets:
         trials = seen[net]
         told = lines.loc[net].loc[trials.columns]
         records = [
-            _compared(net, float(value), told.loc[value], trials[value].tolist())
+            _compared(net, value, told[value], others.get((net, value)), trials[value].tolist())
             for value in trials.columns
         ]
         out["errors"] += records
-        off = (told["error"].to_numpy() - trials.to_numpy()).mean(axis=1)
+        off = (told.to_numpy() - trials.to_numpy()).mean(axis=1)
         out["gaps"][net] = _plain(mean_interval(off.tolist()))
         out["agreement"][net] = _agreement(records)
         if net == Net.DEQ or Net.DEQ not in nets:
             continue
         apart = (trials - seen[Net.DEQ]).mean(axis=1)
-        expected = told["error"] - lines.loc[Net.DEQ].loc[trials.columns]["error"]
+        expected = told - lines.loc[Net.DEQ].loc[trials.columns]
         out["differences"][net] = {
             "measured": _plain(mean_interval(apart.tolist())),
             "predicted": float(expected.mean()),
@@ -81,14 +109,16 @@ def _plain(measured: Measured) -> dict[str, Any]:
     return {"value": measured.value, "spread": measured.spread, "count": measured.count}
 
 
-def _compared(net: str, value: float, told: pd.Series, trials: list[float]) -> dict[str, Any]:
+def _compared(
+    net: str, value: float, told: float, independent: float | None, trials: list[float]
+) -> dict[str, Any]:
     """Return one value's prediction beside its measurement."""
-    measured, independent = mean_interval(trials), float(told["independent"])
+    measured = mean_interval(trials)
     return {
         "net": net,
-        "value": value,
-        "predicted": float(told["error"]),
-        "independent": None if np.isnan(independent) else independent,
+        "value": float(value),
+        "predicted": float(told),
+        "independent": None if independent is None else float(independent),
         "measured": measured.value,
         "interval": measured.spread,
         "standard_error": standard_error(trials),

@@ -272,7 +272,7 @@ CASES = {
         {},
         {"against": "n", "values": "50,100", "width": 30, "kernel": "ntk", "bias": True},
         {"against": "mean-norm", "classes": 4, "nets": "deq", "covariance": "identity"},
-        {"against": "sigma-a2", "values": (0.05, 0.3), "act": "tanh", "twin": "data"},
+        {"against": "sigma-a2", "values": (0.05, 0.2), "act": "tanh", "twin": "data"},
     ],
     "match": [
         {},

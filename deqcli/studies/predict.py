@@ -27,11 +27,11 @@ AXES: dict[str, tuple[float, ...]] = {
     "n": (100, 200, 400, 800, 1600),
     "ridge": (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0),
     "mean-norm": (0.5, 1.0, 1.5, 2.0, 2.5, 3.0),
-    "sigma-a2": (0.0, 0.1, 0.2, 0.3, 0.4),
+    "sigma-a2": (0.0, 0.05, 0.1, 0.15, 0.2),
 }
 _WHOLE = ("width", "n")
 # Points of a line between the measured ones.
-_LINE = 25
+_LINE = 16
 # Samples among which a twin is fitted.
 _FITTED = 2000
 #: The width that stands for infinitely many neurons in tables.
@@ -177,7 +177,6 @@ class Predict(Study[PredictSettings, Prepared]):
         "error": Tolerance(1e-4, 0, 0.005),
         "mean": Tolerance(1e-3, 1e-4),
         "deviation": Tolerance(1e-3, 1e-4),
-        "independent": Tolerance(1e-4, 0, 1e-4),
     }
 
     def prepare(self, settings: PredictSettings) -> Prepared:
@@ -255,6 +254,8 @@ class Predict(Study[PredictSettings, Prepared]):
         """Train one network of each kind on one draw of the samples; or predict for all draws."""
         import numpy as np
 
+        from deqcli.predicted_errors import seen
+
         settings = prepared.settings
         place = settings.place(value)
         networks = prepared.networks[place.sigma_a2]
@@ -267,30 +268,30 @@ class Predict(Study[PredictSettings, Prepared]):
         for net, network in networks.items():
             rng = self.stream(settings, net.value, str(value), trial)
             f = network.outputs(data, test, place.ridge, place.width, rng, settings.bias)
-            rows.append(_seen(f, test.y, np.bincount(data.y) / data.n_samples))
+            rows.append(seen(f, test.y, np.bincount(data.y) / data.n_samples))
         return dict(zip(("error", "mean", "deviation"), np.array(rows).T, strict=True))
 
     def _predict(self, prepared: Prepared, value: float) -> Arrays:
         import numpy as np
 
+        from deqcli.predicted_errors import told
+
         settings = prepared.settings
         place, k = settings.place(value), settings.law(settings.p).n_classes
         counts = place.n // k + (np.arange(k) < place.n % k)
         moments = prepared.moments[place.mean_norm]
-        rows = []
-        for network in prepared.networks[place.sigma_a2].values():
-            ask = partial(network.predict, moments, counts, place.ridge, place.width, settings.bias)
-            found = ask()
-            own = np.arange(k) if k > 2 else np.zeros(k, dtype=int)
-            sign = np.array([-1.0, 1.0]) if k == 2 else np.ones(k)
-            mean = float(np.mean(sign * found.mean[np.arange(k), own]))
-            deviation = float(np.sqrt(np.mean(found.covariance[np.arange(k), own, own])))
-            other = np.nan
-            if place.width is not None and value in settings.values:
-                other = ask(independent=True).total
-            rows.append((found.total, mean, deviation, other))
-        names = ("error", "mean", "deviation", "independent")
-        return dict(zip(names, np.array(rows).T, strict=True))
+        # The same, as if features were independent, beside what is measured at finite width.
+        kinds = (False, True) if place.width is not None and value in settings.values else (False,)
+        rows = [
+            told(
+                network.predict(
+                    moments, counts, place.ridge, place.width, settings.bias, independent
+                )
+            )
+            for independent in kinds
+            for network in prepared.networks[place.sigma_a2].values()
+        ]
+        return dict(zip(("error", "mean", "deviation"), np.array(rows).T, strict=True))
 
     def assemble(self, prepared: Prepared, load: Load) -> Assembled:
         """Make the table, one row a network and value: each trial, and what was predicted."""
@@ -303,14 +304,15 @@ class Predict(Study[PredictSettings, Prepared]):
         keys = [(value, trial) for value in settings.measured for trial in range(settings.trials)]
         for value, trial in [*keys, *((value, None) for value in line(settings))]:
             found, place = load(_key(value, trial)), settings.place(value)
-            for place_of, net in enumerate(settings.nets):
+            for row in range(len(found["error"])):
+                kind = "independent" if row >= len(settings.nets) else "predicted"
                 rows.append(
                     {
-                        "net": net.value,
-                        "kind": "predicted" if trial is None else "measured",
+                        "net": settings.nets[row % len(settings.nets)].value,
+                        "kind": kind if trial is None else "measured",
                         "value": value,
                         "trial": -1 if trial is None else trial,
-                        **{name: float(column[place_of]) for name, column in found.items()},
+                        **{name: float(column[row]) for name, column in found.items()},
                         "width": place.width or INFINITE,
                         "n": place.n,
                         "ridge": place.ridge,
@@ -379,19 +381,6 @@ def line(settings: PredictSettings) -> tuple[float, ...]:
     ends = (INFINITE,) if settings.against == "width" else ()
     found = {float(f"{value:.6g}") for value in between} | set(settings.values) | set(ends)
     return tuple(sorted(found))
-
-
-def _seen(f: Any, y: Any, shares: Any) -> tuple[float, float, float]:
-    """Return the error of outputs, and mean and deviation of the output of a sample's own class."""
-    import numpy as np
-
-    k = shares.size
-    named = (f[:, 0] > 0).astype(int) if k == 2 else f.argmax(axis=1)
-    own = f[:, 0] * np.where(y == 0, -1.0, 1.0) if k == 2 else f[np.arange(y.size), y]
-    parts = [own[y == a] for a in range(k)]
-    wrong = np.array([np.mean(named[y == a] != a) for a in range(k)])
-    spread = np.sqrt(np.mean([part.var() for part in parts]))
-    return float(shares @ wrong), float(np.mean([part.mean() for part in parts])), float(spread)
 
 
 def _key(value: float, trial: int | None = None) -> str:
