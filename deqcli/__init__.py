@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from deqcli.monte_carlo import accumulate as accumulate
     from deqcli.operators import KernelOperator as KernelOperator
     from deqcli.operators import kernel_operator as kernel_operator
+    from deqcli.prediction.error import PredictedError as PredictedError
+    from deqcli.prediction.error import predict_error as predict_error
     from deqcli.runs.execute import Result as Result
     from deqcli.runs.execute import run as run
     from deqcli.scalars import explicit_scalars as explicit_scalars
@@ -64,6 +66,7 @@ _HOME = {
     "deqcli.matching": ("export", "match", "match_sphere"),
     "deqcli.monte_carlo": ("Ensemble", "accumulate"),
     "deqcli.operators": ("KernelOperator", "kernel_operator"),
+    "deqcli.prediction.error": ("PredictedError", "predict_error"),
     "deqcli.runs.execute": ("Result", "run"),
     "deqcli.simulation": ("Simulation", "simulate"),
     "deqcli.scalars": ("explicit_scalars", "implicit_scalars", "sphere_scalars"),

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from deqcli.activations import ActivationLike, activation
-from deqcli.checks import SCALE, Range, number, shown
+from deqcli.checks import SCALE, Range, number, one_line, shown
 from deqcli.equivalents import Equivalent, operator_norm
 from deqcli.errors import InputError
 from deqcli.gaussian import check_existence
@@ -244,7 +244,13 @@ def operator_of(rest: Rest, progress: Callable[[int, int], object] | None = None
         panels.append(rest.panel(start))
         if progress is not None:
             rows = start + panels[-1].codes.shape[1]
-            progress(rows * (2 * n - rows + 1) // 2, n * (n + 1) // 2)
+            try:
+                progress(rows * (2 * n - rows + 1) // 2, n * (n + 1) // 2)
+            except TypeError as error:
+                raise InputError(
+                    f"`progress` is {shown(progress)}, which does not take two numbers "
+                    f"({one_line(error)}); give a function that does."
+                ) from error
     return KernelOperator(rest.equivalent, tuple(panels))
 
 

@@ -287,11 +287,34 @@ def explicit_scalars(acts: Sequence[ActivationLike], tau0: float = 1.0) -> Expli
     tau0 = number(tau0, "tau0", float, SCALE)
     scalars, layers = ExplicitScalars(tau0, tau0**2, tau0**2), []
     for act in activations(acts, "acts"):
-        tau = math.sqrt(scalars.tau2)
-        base = act.shifted(0.0)
-        layers.append(base.shifted(moments(base, tau).mean))
-        scalars = scalars.next_layer(moments(layers[-1], tau))
+        layers.append(_centred(act, scalars))
+        scalars = scalars.next_layer(moments(layers[-1], math.sqrt(scalars.tau2)))
     return dataclasses.replace(scalars, acts=tuple(layers))
+
+
+def layer_scalars(
+    acts: Sequence[ActivationLike], tau0: float = 1.0
+) -> list[tuple[ExplicitScalars, Activation, Moments]]:
+    """Return the scalars after each layer of an explicit network, the layer, and its moments.
+
+    Examples
+    --------
+    >>> [(round(q.alpha1, 4), round(m.m1, 4)) for q, _, m in layer_scalars(["tanh", "relu"])]
+    [(0.3669, 0.6057), (0.0917, 0.5)]
+    """
+    scalars, steps = ExplicitScalars(tau0, tau0**2, tau0**2), []
+    for act in activations(acts, "acts"):
+        layer = _centred(act, scalars)
+        found = moments(layer, math.sqrt(scalars.tau2))
+        scalars = scalars.next_layer(found)
+        steps.append((scalars, layer, found))
+    return steps
+
+
+def _centred(act: Activation, below: ExplicitScalars) -> Activation:
+    """Return an activation centred at what it sees."""
+    base = act.shifted(0.0)
+    return base.shifted(moments(base, math.sqrt(below.tau2)).mean)
 
 
 @dataclass(frozen=True)

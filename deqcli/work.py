@@ -57,6 +57,22 @@ def match(settings: Any) -> float:
     return work
 
 
+def predict(settings: Any) -> float:
+    """Of random networks, solved equations and exact kernels, for every value and trial."""
+    p, total = settings.law(settings.p).shape(settings.n)[1], 0.0
+    for place in map(settings.place, settings.measured):
+        samples = place.n + settings.test_size
+        if place.width is None:
+            total += len(settings.nets) * (_kernel(samples, p) + place.n**3)
+            continue
+        m, solves = place.width, 20.0 if settings.kernel is Kernel.NTK else 10.0
+        # A DEQ solves by some ten steps what an explicit network has in one or two.
+        each = [solves if net == Net.DEQ else 2.0 for net in settings.nets]
+        total += sum(40.0 * m * (m + p) + samples * m * (p + steps * m) / 2 for steps in each)
+        total += len(each) * min(m, place.n) * m * samples
+    return settings.trials * total
+
+
 def accuracy(settings: Any) -> float:
     """Of training: forward, backward and update; a DEQ solves the first two by some ten steps."""
     n, p = settings.law(settings.p).shape(settings.n)

@@ -268,6 +268,12 @@ CASES = {
         {},
         {"act": "relu", "ratio": "0.5,2", "mean_norm": (1, 2.5), "n": 64, "kernel": "ntk"},
     ],
+    "predict": [
+        {},
+        {"against": "n", "values": "50,100", "width": 30, "kernel": "ntk", "bias": True},
+        {"against": "mean-norm", "classes": 4, "nets": "deq", "covariance": "identity"},
+        {"against": "sigma-a2", "values": (0.05, 0.2), "act": "tanh", "twin": "data"},
+    ],
     "match": [
         {},
         {"tau0": 1, "export": "torch"},

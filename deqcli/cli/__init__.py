@@ -42,7 +42,7 @@ OTHERS = {
     "completion": ("deqcli.cli.completion:command", "Completion of words for bash, zsh and fish."),
 }
 #: Studies in the order of the help; others follow.
-_FIRST = ("spectrum", "visible", "error-vs-n", "match", "accuracy", "flow", "errata")
+_FIRST = ("spectrum", "visible", "error-vs-n", "match", "predict", "accuracy", "flow", "errata")
 
 EPILOG = """\b
 Exit codes: 0 done, 1 failed, 2 bad usage or input, 3 finished with failed or infeasible

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.polynomial.chebyshev import Chebyshev, chebvander
 from numpy.typing import NDArray
 
+from deqcli.checks import SMALLEST
 from deqcli.kernels.interpolation import Interval, sizes, transform
 from deqcli.kernels.pairs import PairKernel
 from deqcli.kernels.tiles import Combination
@@ -156,7 +157,8 @@ class Expansion:
         samples much shorter than the longest, whose s is nearly nothing, have the derivatives of
         longer ones, for which no digits are lost.
         """
-        longest = float(norms.max()) or 1.0
+        # Fourth powers are formed; what is shorter is as good as nothing.
+        longest = max(float(norms.max()) or 1.0, SMALLEST)
         constant, diagonal = _interpolated(self._values_of, np.maximum(norms, _TINY * longest))
         linear, square = _interpolated(self._slopes_of, np.maximum(norms, _SHORT * longest))
         return OwnNorms(constant, linear, square, diagonal)

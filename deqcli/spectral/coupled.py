@@ -259,16 +259,35 @@ class Coupled:
 
     def derivative(self, state: State) -> tuple[Array, Array]:
         """Return the derivatives of g and y by the real point."""
+        return self.perturbed(state, offsets=-np.ones_like(self.offsets))
+
+    def perturbed(
+        self, state: State, *, offsets: Array | None = None, response: Array | None = None
+    ) -> tuple[Array, Array]:
+        r"""Return the derivatives of g and y along a change of the equations.
+
+        Parameters
+        ----------
+        state : State
+            A solution at a real point.
+        offsets : ndarray of shape (m,), optional
+            The change of :math:`\delta_i`.
+        response : ndarray of shape (K,), optional
+            The change of :math:`h_a` at given y.
+        """
         k = self.n_classes
+        shift = np.zeros_like(self.offsets) if offsets is None else offsets
         omega = self.covariances.omega(state.y)
-        weight = self.shares * state.slope
+        weight = self.shares * state.slope * shift
         direct = np.concatenate(
             [
-                -omega @ (self.ratio * (weight * self.scales) @ self.members),
-                state.bent**2 * (self.coupling @ ((weight * self.noise) @ self.members)),
+                omega @ (self.ratio * (weight * self.scales) @ self.members),
+                -(state.bent**2) * (self.coupling @ ((weight * self.noise) @ self.members)),
             ]
         )
+        if response is not None:
+            direct[:k] += response
         change = np.linalg.solve(np.eye(2 * k) - self.jacobian(state, omega), direct)
-        moved = self.scales * change[:k][self.classes] - self.noise * change[k:][self.classes] - 1
-        slope = -state.slope * moved
+        moved = self.scales * change[:k][self.classes] - self.noise * change[k:][self.classes]
+        slope = -state.slope * (moved + shift)
         return slope, self.ratio * (self.shares * self.scales * slope) @ self.members

@@ -8,6 +8,7 @@ holds for any network.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -45,22 +46,49 @@ def papers_form(
     The fluctuations :math:`\psi` of a class, of variance :math:`2T_{aa}/p`, are two groups of
     samples, one on each side.
     """
-    c, k, p = coefficients, len(counts), covariances.dimension
-    n = int(counts.sum())
+    side = np.array([1.0, -1.0])
+    return _grouped(covariances, coefficients, counts, [(coefficients.c2, side, 0 * side)])
+
+
+def noisy_norms(
+    covariances: Covariances,
+    coefficients: Coefficients,
+    counts: NDArray[np.int64],
+    parts: Sequence[tuple[float, float]],
+) -> Model:
+    r"""Return the model of a kernel in which several terms :math:`c_2vv^\top` see the norms.
+
+    Each is given by its :math:`c_2` and by the standard deviation of its noise, by which v departs
+    from the norms; noise of different terms has one sign. A class is four groups, on each side of
+    both.
+    """
+    side, other = np.array([1.0, 1.0, -1.0, -1.0]), np.array([1.0, -1.0, 1.0, -1.0])
+    terms = [(c2, side, noise * other) for c2, noise in parts]
+    return _grouped(covariances, coefficients, counts, terms)
+
+
+def _grouped(
+    covariances: Covariances,
+    c: Coefficients,
+    counts: NDArray[np.int64],
+    terms: Sequence[tuple[float, Array, Array]],
+) -> Model:
+    k, p = len(counts), covariances.dimension
+    n, groups = int(counts.sum()), terms[0][1].size
     shares = counts / n
     traces, T = covariances.traces, covariances.products
-    t = np.sqrt(p) * (traces - shares @ traces)
-    classes = np.repeat(np.arange(k), 2)
-    side = np.tile([1.0, -1.0], k)
-    psi = side * np.sqrt(2 * np.diagonal(T) / p)[classes]
-    norm = t[classes] / np.sqrt(p) + psi
-    alpha = c.c2 * np.outer(norm, norm) + c.c3 * T[np.ix_(classes, classes)] / p
+    classes = np.repeat(np.arange(k), groups)
+    alpha = c.c3 * T[np.ix_(classes, classes)] / p
+    for c2, side, noise in terms:
+        psi = np.tile(side, k) * np.sqrt(2 * np.diagonal(T) / p)[classes]
+        norm = (traces - shares @ traces)[classes] + psi + np.tile(noise, k)
+        alpha = alpha + c2 * np.outer(norm, norm)
     m = classes.size
     equations = Coupled(
         covariances,
         ratio=n / p,
         classes=classes,
-        shares=np.repeat(shares / 2, 2),
+        shares=np.repeat(shares / groups, groups),
         scales=np.full(m, c.c1),
         offsets=np.full(m, c.d - c.tau0**2 * c.c1),
         variances=np.zeros(m),
@@ -68,6 +96,7 @@ def papers_form(
         coupling=np.zeros((k, k)),
         skews=np.zeros(k),
     )
+    side = np.tile(terms[0][1], k)
     return Model(equations, _low_rank(equations, np.full(m, np.sqrt(c.c1)), alpha, side, n))
 
 

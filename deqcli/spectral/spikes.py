@@ -90,13 +90,13 @@ class SpikeFinder:
         shares = equations.ratio * equations.shares
         size = np.sqrt(equations.covariances.dimension)
         # The unit of features' variances, which samples' are divided by.
-        self._unit = float(equations.shares @ equations.covariances.traces[equations.classes])
-        linear = np.sqrt(self._unit) * low_rank.linear
+        self.unit = float(equations.shares @ equations.covariances.traces[equations.classes])
+        linear = np.sqrt(self.unit) * low_rank.linear
         self._squares = shares * linear**2
         self._cross = size * (shares * linear)[:, None] * low_rank.columns
         self._columns = size**2 * shares
 
-    def _form(self, g: Array, means: Array) -> Array:
+    def form(self, g: Array, means: Array) -> Array:
         """Return the part of Phi that is linear in the resolvents, and that of the means."""
         first, second, third = self._parts
         members, columns = self.equations.members, self.low_rank.columns
@@ -105,13 +105,13 @@ class SpikeFinder:
         out[first, third] = members.T @ (self._cross * g[:, None])
         out[third, first] = out[first, third].T
         out[third, third] = columns.T @ ((self._columns * g)[:, None] * columns)
-        out[second, second] = -means / self._unit
+        out[second, second] = -means / self.unit
         return out
 
     def phi(self, state: State) -> Array:
         """Return Phi at a solution of the equations."""
         first, second, third = self._parts
-        out = self._form(state.g, self.equations.covariances.mean_form(state.y))
+        out = self.form(state.g, self.equations.covariances.mean_form(state.y))
         identity = np.eye(self.equations.n_classes)
         out[first, second], out[second, first] = identity, identity
         out[third, third] += np.diag(self.low_rank.signs)
@@ -166,7 +166,7 @@ class SpikeFinder:
 
         def solve(point: float) -> State | None:
             nearest = min(known, key=lambda other: abs(other - point))
-            state = self._reach(nearest, known[nearest], point)
+            state = self.reach(nearest, known[nearest], point)
             if state is not None:
                 known[point] = state.unknowns
             return state
@@ -207,7 +207,7 @@ class SpikeFinder:
             spikes.append(self._spike(state, root, place))
         return spikes
 
-    def _reach(self, known: float, unknowns: Array, point: float) -> State | None:
+    def reach(self, known: float, unknowns: Array, point: float) -> State | None:
         """Solve at a point from a solution at another one, by steps as long as they can be."""
         step = point - known
         branch = self.equations.branch(self.equations.evaluate(np.array(known), unknowns))
@@ -231,10 +231,10 @@ class SpikeFinder:
         equations, low_rank = self.equations, self.low_rank
         null = np.linalg.eigh(self.phi(state))[1][:, place]
         g_slope, y_slope = equations.derivative(state)
-        slope = self._form(g_slope, equations.covariances.mean_slope(state.y, y_slope))
+        slope = self.form(g_slope, equations.covariances.mean_slope(state.y, y_slope))
         first, _, third = self._parts
         # The eigenvector's mean in each group, but for its length.
-        linear = np.sqrt(self._unit) * low_rank.linear * (equations.members @ null[first])
+        linear = np.sqrt(self.unit) * low_rank.linear * (equations.members @ null[first])
         size = np.sqrt(equations.covariances.dimension)
         values = state.g * (linear + size * (low_rank.columns @ null[third]))
         values = values / np.sqrt(null @ slope @ null * equations.covariances.dimension)

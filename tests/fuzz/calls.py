@@ -169,6 +169,16 @@ def spectral_law(rng: Random) -> Any:
     )  # fmt: skip
 
 
+def predict_error(rng: Random) -> Any:
+    _, arguments, _ = spectral_law(rng)
+    arguments["ridge"] = hostile(rng, pick(rng, (0.1, 0.0, 1e-6, 10.0)), 0.1)
+    choices: Arguments = {"width": pick(rng, (1, 30, 50, 1000)), "bias": bool(rng.integers(2))}
+    arguments |= {k: hostile(rng, v, 0.1) for k, v in choices.items() if rng.random() < 0.4}
+    return deqcli.predict_error, arguments, lambda found: (
+        found.error, found.total, found.mean, found.covariance, found.effective_ridge
+    )  # fmt: skip
+
+
 def match(rng: Random) -> Any:
     arguments = {**deq(rng), "tau0": hostile(rng, 1.0)}
     family = pick(rng, ("auto", *5 * ("htanh", "lrelu", "quadratic", "cubic")))

@@ -22,6 +22,7 @@ CALLS = {
     "equivalent": calls.equivalent,
     "Equivalent": calls.operator,
     "spectral_law": calls.spectral_law,
+    "predict_error": calls.predict_error,
     "kernel_operator": calls.kernel_operator,
     "spectral_density": calls.spectral_density,
     "solve_ridge": calls.solve_ridge,
@@ -48,8 +49,8 @@ CALLS = {
     "load": data_calls.load,
 }
 #: Made by `accumulate`, or returned by other calls.
-WITHIN = {"Dataset", "Ensemble", "KernelOperator", "Result", "RidgeSolution", "Simulation",
-          "SpectralLaw", "__version__", "errors"}  # fmt: skip
+WITHIN = {"Dataset", "Ensemble", "KernelOperator", "PredictedError", "Result", "RidgeSolution",
+          "Simulation", "SpectralLaw", "__version__", "errors"}  # fmt: skip
 
 
 def test_nothing_public_is_left_out():

@@ -27,6 +27,7 @@ def clock(settings):
         ("spectrum", {"estimator": "exact", "n": 5000}),
         ("error-vs-n", {}),
         ("visible", {"n": 2000}),
+        ("predict", {}),
         ("match", {"n": 6000, "p": 5000}),
         ("accuracy", {"data": "gmm"}),
         ("accuracy", {"data": "gmm", "limit": "linearised", "trials": 2}),

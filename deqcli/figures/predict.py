@@ -1,0 +1,133 @@
+"""The figure of predicted test errors: lines, and trained networks as points."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import NullFormatter, NullLocator
+
+from deqcli import paired
+from deqcli.figures.style import DEQ, KERNEL_LABELS, MATCHED, PAGE, PLAIN, styled
+from deqcli.vocabulary import activation_title
+
+_COLORS = {"deq": DEQ, "matched": MATCHED, "plain": PLAIN}
+_LABELS = {"deq": "DEQ", "matched": "explicit twin", "plain": "plain explicit"}
+_MARKERS = {"deq": "o", "matched": "s", "plain": "^"}
+# Side by side, that bars of one value do not hide one another.
+_ASIDE = {"deq": 0.0, "matched": -1.0, "plain": 1.0}
+_AXES = {
+    "width": "width m", "n": "training samples n", "ridge": "ridge / mean diagonal",
+    "mean-norm": "norm of the means", "sigma-a2": r"$\sigma_a^2$",
+}  # fmt: skip
+_LOGARITHMIC = ("width", "n", "ridge")
+
+
+@styled
+def draw(table: pd.DataFrame) -> Figure:
+    """Draw test errors, and mean and spread of the outputs, predicted and measured.
+
+    Bars are 95 % intervals by Student's t over networks.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As ``deqcli predict`` writes it.
+    """
+    figure = Figure(figsize=(PAGE, 2.7), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    first = table.iloc[0]
+    against = str(first["against"])
+    for net in dict.fromkeys(table["net"]):
+        rows = table[table["net"] == net]
+        _draw(left, rows, "error", against, "-")
+        _draw(right, rows, "mean", against, "-")
+        _draw(right, rows, "deviation", against, "--")
+    left.set_ylabel("test error")
+    left.set_ylim(bottom=0)
+    right.set_ylabel("output of the own class")
+    styles = [Line2D([], [], color="0.3", ls=ls) for ls in ("-", "--")]
+    right.legend(styles, ["mean", "standard deviation"], loc="best")
+    for axes in (left, right):
+        _axis(axes, table, against)
+    figure.legend(*_legend(table), loc="outside upper center", ncols=5, title=_title(table),
+                  title_fontsize=7.5)  # fmt: skip
+    return figure
+
+
+def _draw(axes: Axes, rows: pd.DataFrame, column: str, against: str, style: str) -> None:
+    """Draw one network's line, points, and their limits of infinite width."""
+    net = str(rows["net"].iloc[0])
+    color = _COLORS[net]
+    line = rows[rows["kind"] == "predicted"].sort_values("value").set_index("value")[column]
+    trials = rows[rows["kind"] == "measured"].set_index(["value", "trial"])[column]
+    points = paired.means(trials, ["value"]).apply(pd.to_numeric)
+    values = sorted({*line.index, *points.index} - {0.0})
+    end = _beyond(values) if against == "width" else None
+    inside = line[line.index != 0] if end else line
+    axes.plot(inside.index, inside, color=color, ls=style)
+    if end and 0.0 in line.index:
+        axes.plot([0.8 * end, 1.25 * end], [line[0.0]] * 2, color=color, ls=style)
+    places = points.index.to_series()
+    places = places.mask(places == 0, end) if end else places
+    step = 0.03 * _ASIDE[net]
+    places = places * (1 + step) if against in _LOGARITHMIC else places + 0.1 * step
+    axes.errorbar(
+        places, points["mean"], points["half"], fmt=_MARKERS[net], color=color, capsize=1.5,
+        mfc="none" if style == "--" else color, ms=3, lw=0.8,
+    )  # fmt: skip
+
+
+def _beyond(values: list[float]) -> float:
+    """Return where infinite width stands on the axis."""
+    return 2.2 * max(values)
+
+
+def _axis(axes: Axes, table: pd.DataFrame, against: str) -> None:
+    axes.set_xlabel(_AXES[against])
+    if against not in _LOGARITHMIC:
+        return
+    values = sorted(set(table.loc[table["kind"] == "measured", "value"]))
+    if min(values) == 0 and against != "width":
+        return
+    axes.set_xscale("log")
+    if against == "ridge":
+        return
+    finite = [value for value in values if value]
+    shown = finite if len(finite) <= 5 else [v for v in finite if not math.log2(v / finite[0]) % 1]
+    ticks, labels = list(shown), [f"{value:g}" for value in shown]
+    if against == "width":
+        ticks, labels = [*ticks, _beyond(finite)], [*labels, "∞"]
+        axes.axvline(table["n"].iloc[0], color="0.7", lw=0.7, ls=":", zorder=0)
+    axes.set_xticks(ticks, labels)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _legend(table: pd.DataFrame) -> tuple[list[Line2D], list[str]]:
+    nets = [net for net in _COLORS if (table["net"] == net).any()]
+    handles = [Line2D([], [], color=_COLORS[net], marker=_MARKERS[net], ms=3) for net in nets]
+    handles += [Line2D([], [], color="0.3"), Line2D([], [], color="0.3", marker="o", ls="", ms=3)]
+    count = table["trial"].max() + 1
+    measured = f"measured, {count} network{'s' if count > 1 else ''}, 95 %"
+    return handles, [*(_LABELS[net] for net in nets), "predicted", measured]
+
+
+def _title(table: pd.DataFrame) -> str:
+    first, against = table.iloc[0], table["against"].iloc[0]
+    parts = [f"{first['data']}: {activation_title(str(first['act']))}, "
+             f"${KERNEL_LABELS[first['kernel']]}$"]  # fmt: skip
+    known = {"sigma-a2": r"$\sigma_a^2$ = ", "n": "n = ", "ridge": "ridge ", "mean-norm": "means "}
+    if first["data"] != "gmm":
+        del known["mean-norm"]
+    parts += [
+        f"{text}{first[name.replace('-', '_')]:g}"
+        for name, text in known.items()
+        if name != against
+    ]
+    if against != "width":
+        parts.append(f"m = {first['width']}" if first["width"] else "infinite width")
+    return ", ".join(parts)

@@ -1,0 +1,1 @@
+"""The test error of a network on a mixture, before any is trained."""

@@ -1,0 +1,59 @@
+"""The second route of predictions: networks and kernels on drawn samples."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from deqcli import explicit_kernels, implicit_kernels
+from deqcli.scalars import ImplicitScalars
+
+
+def features(X, scalars, width, rng):
+    """Return the features of one random network, of shape (width, n), in double precision."""
+    acts = [scalars.act] if isinstance(scalars, ImplicitScalars) else scalars.acts
+    if isinstance(scalars, ImplicitScalars):
+        bias = math.sqrt(scalars.sigma_b2) * rng.standard_normal((width, X.shape[1])) @ X.T
+        A = math.sqrt(scalars.sigma_a2 / width) * rng.standard_normal((width, width))
+        z, last = acts[0](bias), np.zeros_like(bias)
+        while np.linalg.norm(z - last) > 1e-6 * np.linalg.norm(z):
+            z, last = acts[0](A @ z + bias), z
+        return z / math.sqrt(width)
+    z = X.T
+    for act in acts:
+        z = act(rng.standard_normal((width, len(z))) @ z) / math.sqrt(width)
+    return z
+
+
+def outputs(mixture, counts, scalars, kernel, ridge, width, rng, *, bias=False, tests=400):
+    """Return the outputs of one trained readout on new samples, and their classes."""
+    counts = np.asarray(counts)
+    n, k = int(counts.sum()), counts.size
+    data = mixture.sample(n, rng, counts=counts)
+    new = mixture.sample(tests * k, rng)
+    X = np.vstack([data.X, new.X])
+    if width is not None:
+        z = features(X, scalars, width, rng)
+        K = z[:, :n].T @ z
+    elif isinstance(scalars, ImplicitScalars):
+        variances = scalars.sigma_a2, scalars.sigma_b2
+        (K,) = implicit_kernels(data.X, scalars.act, *variances, X).compute(kernel)
+    else:
+        (K,) = explicit_kernels(data.X, scalars.acts, X).compute(kernel)
+    targets = np.array([[-1.0], [1.0]]) if k == 2 else np.eye(k) - 1 / k
+    A = K[:, :n] + ridge * np.mean(np.diagonal(K)) * np.eye(n)
+    solved = np.linalg.solve(A, np.column_stack([targets[data.y], np.ones(n)]))
+    shift = solved[:, :-1].sum(axis=0) / solved[:, -1].sum() if bias else 0.0
+    weights = solved[:, :-1] - np.outer(solved[:, -1], np.atleast_1d(shift))
+    return K[:, n:].T @ weights + shift, new.y
+
+
+def errors(*arguments, draws, seed=0, **choices):
+    """Return the classes' errors in each draw, of shape (draws, K)."""
+    found = []
+    for draw in range(draws):
+        f, y = outputs(*arguments, np.random.default_rng([seed, draw]), **choices)
+        named = (f[:, 0] > 0).astype(int) if f.shape[1] == 1 else f.argmax(axis=1)
+        found.append([np.mean(named[y == a] != a) for a in range(y.max() + 1)])
+    return np.array(found)
