@@ -18,6 +18,7 @@ README, COMMAND_PAGE, PYTHON_PAGE, FINDINGS = (
     (ROOT / name).read_text(encoding="utf-8")
     for name in ("README.md", "docs/commands.md", "docs/python.md", "docs/findings.md")
 )
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCKS = re.findall(r"```sh\n(.*?)```", README + COMMAND_PAGE, flags=re.DOTALL)
 GROUPS = [tuple(block.strip().splitlines()) for block in BLOCKS]
 SETUP = [line for group in GROUPS for line in group if line.startswith("python3 -m venv")]
@@ -65,11 +66,11 @@ def test_python_example_runs(code, tmp_path):
     assert 0 < float(done.stdout) < 0.1
 
 
-@pytest.mark.parametrize("path", [ROOT / "README.md", *(ROOT / "docs").glob("*.md")], ids=str)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_figures_and_links_exist(path):
     """Pages that are made when the site is built are there as sources."""
     made = {"papers.md": "papers.in", "gallery": "examples"}
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text(encoding="utf-8")):
+    for target in re.findall(r"\]\(([^)#\s\\]+)[^)\s\\]*\)", path.read_text(encoding="utf-8")):
         first = Path(target).parts[0]
         if "://" not in target:
             there = path.parent / made.get(first, target)
