@@ -23,6 +23,7 @@ CALLS = {
     "Equivalent": calls.operator,
     "spectral_law": calls.spectral_law,
     "kernel_operator": calls.kernel_operator,
+    "cluster_operator": calls.cluster_operator,
     "spectral_density": calls.spectral_density,
     "solve_ridge": calls.solve_ridge,
     "match": calls.match,
@@ -48,7 +49,8 @@ CALLS = {
     "load": data_calls.load,
 }
 #: Made by `accumulate`, or returned by other calls.
-WITHIN = {"Dataset", "Ensemble", "KernelOperator", "Result", "RidgeSolution", "Simulation",
+WITHIN = {"Dataset", "Ensemble", "KernelOperator", "Result", "RidgeSolution",
+          "ShardedOperator", "Simulation",
           "SpectralLaw", "__version__", "errors"}  # fmt: skip
 
 
