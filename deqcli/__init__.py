@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from deqcli.scalars import explicit_scalars as explicit_scalars
     from deqcli.scalars import implicit_scalars as implicit_scalars
     from deqcli.scalars import sphere_scalars as sphere_scalars
+    from deqcli.sharded import ShardedOperator as ShardedOperator
+    from deqcli.sharded import cluster_operator as cluster_operator
     from deqcli.simulation import Simulation as Simulation
     from deqcli.simulation import simulate as simulate
     from deqcli.spectral.law import SpectralLaw as SpectralLaw
@@ -69,6 +71,7 @@ _HOME = {
     "deqcli.prediction.error": ("PredictedError", "predict_error"),
     "deqcli.runs.execute": ("Result", "run"),
     "deqcli.simulation": ("Simulation", "simulate"),
+    "deqcli.sharded": ("ShardedOperator", "cluster_operator"),
     "deqcli.scalars": ("explicit_scalars", "implicit_scalars", "sphere_scalars"),
     "deqcli.spectral.law": ("SpectralLaw", "spectral_law"),
     "deqcli.statistics": ("estimate_statistics",),

@@ -13,6 +13,7 @@ import functools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -59,6 +60,10 @@ class Panel:
     scales: Array
     rounding2: float
 
+    def __sizeof__(self) -> int:
+        """Return its bytes, by which Dask decides what not to move."""
+        return self.codes.nbytes + self.scales.nbytes
+
     def add_product(self, block: Array, out: Array) -> None:
         """Add the product of this panel and of its mirror image with ``block``."""
         rows = slice(self.start, self.start + self.codes.shape[1])
@@ -84,6 +89,22 @@ class Panel:
         out[self.start : stop, last:] += (self.codes[far] * scales[far, None]).T
 
 
+def products_of(panels: tuple[Panel, ...], block: Array) -> Array:
+    """Return what some panels add to the product of the rest with a block."""
+    out = np.zeros_like(block)
+    for panel in panels:
+        panel.add_product(block, out)
+    return out
+
+
+def columns_of(n: int, panels: tuple[Panel, ...], chosen: NDArray[np.intp]) -> Array:
+    """Return what some panels add to columns of the rest, which ascend."""
+    out = np.zeros((n, len(chosen)))
+    for panel in panels:
+        panel.add_columns(chosen, out)
+    return out
+
+
 class KernelOperator(LinearOperator):  # type: ignore[misc]
     r"""A kernel matrix as a ``LinearOperator`` of about n² bytes.
 
@@ -105,7 +126,7 @@ class KernelOperator(LinearOperator):  # type: ignore[misc]
     @property
     def nbytes(self) -> int:
         """Bytes of the rest."""
-        return sum(panel.codes.nbytes + panel.scales.nbytes for panel in self.panels)
+        return sum(panel.__sizeof__() for panel in self.panels)
 
     @property
     def rest(self) -> LinearOperator:
@@ -130,8 +151,7 @@ class KernelOperator(LinearOperator):  # type: ignore[misc]
         out *= E.linear if isinstance(E.linear, float) else E.linear @ E.linear[chosen].T
         out += (E.factor @ E.core) @ E.factor[chosen].T
         out[chosen, np.arange(len(chosen))] = self.diagonal[chosen]
-        for panel in self.panels:
-            panel.add_columns(chosen, out)
+        out += self._over_panels(functools.partial(columns_of, self.shape[0]), chosen)
         return out
 
     def distance(self) -> float:
@@ -145,10 +165,13 @@ class KernelOperator(LinearOperator):  # type: ignore[misc]
 
     def _rest(self, block: Array) -> Array:
         columns = np.asarray(block, dtype=np.float64).reshape(self.shape[0], -1)
-        out = np.zeros_like(columns)
-        for panel in self.panels:
-            panel.add_product(columns, out)
-        return out.reshape(np.shape(block))
+        return self._over_panels(products_of, columns).reshape(np.shape(block))
+
+    def _over_panels(
+        self, function: Callable[[tuple[Panel, ...], Array], Array], argument: NDArray[Any]
+    ) -> Array:
+        """Return the sum of what a function makes of panels, wherever they are."""
+        return function(self.panels, argument)
 
     def _matmat(self, block: Array) -> Array:
         return np.asarray(self.equivalent @ block) + self._rest(block)

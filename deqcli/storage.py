@@ -37,8 +37,9 @@ class StorageSettings(SampleSettings):
         None,
         "How the exact kernel is kept; dense: as a matrix, all of whose eigenvalues are found; "
         "memory: as an operator of two bytes a pair, whose leading eigenvalues are found and the "
-        "density of all; disk: the same, read from the disk at every product. Both write n² "
-        "bytes to the folder of results while they run.",
+        "density of all; disk: the same, read from the disk at every product (both write n² bytes "
+        "to the folder of results while they run); cluster: the same, each worker of --scheduler "
+        "keeping its share.",
         derive=_default_storage,
         default_text=f"dense; beyond {MOST_DENSE} samples, exact alone, memory",
     )
@@ -81,6 +82,6 @@ class StorageSettings(SampleSettings):
 
         n, p = self.shape
         held = operator_bytes(n, p, self.law(self.p).n_classes, components)
-        if self.storage is Storage.DISK:
+        if self.storage is not Storage.MEMORY:
             held -= n * n
         return held + max(panel_bytes(n), summary_bytes(n, p))

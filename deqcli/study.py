@@ -158,6 +158,10 @@ class Study(abc.ABC, Generic[S, P]):
         counts = getattr(importlib.import_module("deqcli.work"), self.name.replace("-", "_"), None)
         return 0.0 if counts is None else float(counts(settings))
 
+    def needs_scheduler(self, settings: S) -> str:
+        """Say which setting needs the workers of a scheduler for the assembly, if one does."""
+        return ""
+
     def memory_remedy(self, settings: S) -> str:
         """Say which setting to change where :meth:`memory` is too much.
 

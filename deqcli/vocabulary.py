@@ -143,11 +143,12 @@ class Estimator(Word):
 
 
 class Storage(Word):
-    """How an exact kernel is kept: as a matrix, or as an operator in memory or on the disk."""
+    """How an exact kernel is kept: as a matrix, or as an operator, here, on disk, on a cluster."""
 
     DENSE = "dense"
     MEMORY = "memory"
     DISK = "disk"
+    CLUSTER = "cluster"
 
 
 #: Names of laws that samples are drawn from; any other ``data`` is a data set or a file.

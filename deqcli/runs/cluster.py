@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,6 +29,24 @@ _CONNECT_SECONDS = 10.0
 _WORKER_SECONDS = 60.0
 #: For a version or a result; Dask answers beside the work, so that busy workers do too.
 _ANSWER_SECONDS = 30.0
+
+
+_scheduler: ContextVar[str | None] = ContextVar("scheduler", default=None)
+
+
+@contextmanager
+def using(scheduler: str | None) -> Iterator[None]:
+    """Let what runs in the block know the cluster that its run was given."""
+    token = _scheduler.set(scheduler)
+    try:
+        yield
+    finally:
+        _scheduler.reset(token)
+
+
+def in_use() -> str | None:
+    """Return the address of the scheduler that this run was given, if it was."""
+    return _scheduler.get()
 
 
 def run_on_cluster(
@@ -67,12 +86,6 @@ def run_on_cluster(
     finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
     misfits: dict[str, str | None] = {}
     with _connected(scheduler) as client:
-        # The scheduler reads what is sent to the workers, and needs the same modules for it.
-        if misfit := _misfit(client):
-            raise InputError(
-                f"The Dask scheduler at {scheduler} {misfit}, and this is deqcli {__version__}; "
-                "install the same version there, or leave out `scheduler`."
-            )
         while waiting or sent:
             workers = _fitting_workers(client, misfits, scheduler)
             # Dask would wait for ever for points whose workers are all gone.
@@ -105,6 +118,19 @@ def run_on_cluster(
 
 
 @contextmanager
+def workers_of(scheduler: str) -> Iterator[tuple[Any, dict[str, int]]]:
+    """Keep a client, and the threads of each worker that has this version of deqcli.
+
+    Raises
+    ------
+    InputError, RunError
+        As :func:`run_on_cluster`.
+    """
+    with _connected(scheduler) as client:
+        yield client, _fitting_workers(client, {}, scheduler)
+
+
+@contextmanager
 def _connected(scheduler: str) -> Iterator[Any]:
     """Keep a client, and say in a sentence what Dask would log with a traceback."""
     try:
@@ -121,6 +147,12 @@ def _connected(scheduler: str) -> Iterator[Any]:
             dask_logger.setLevel(logging.CRITICAL + 1)
         client = stack.enter_context(_start_client(scheduler))
         try:
+            # The scheduler reads what is sent to the workers, and needs the same modules for it.
+            if misfit := _misfit(client):
+                raise InputError(
+                    f"The Dask scheduler at {scheduler} {misfit}, and this is deqcli {__version__};"
+                    " install the same version there, or leave out `scheduler`."
+                )
             yield client
         except Exception as error:
             # Whatever breaks once the connection is gone breaks for that reason.

@@ -19,7 +19,7 @@ import scipy.linalg  # noqa: F401
 from deqcli.checks import POSITIVE, number, shown
 from deqcli.display import Displayed
 from deqcli.errors import InputError, RunConflictError, RunError
-from deqcli.runs import files, memory, provenance, tables
+from deqcli.runs import cluster, files, memory, provenance, tables
 from deqcli.runs.parallel import Failure, pinned, run_points
 from deqcli.runs.store import SUFFIXES, Store
 from deqcli.settings import Settings
@@ -246,6 +246,8 @@ class _Run:
         self, out: Path, name: str | None, *, force: bool = False, dry_run: bool = False
     ) -> Result:
         """Run what is left of the study in a folder."""
+        if self.scheduler is None and (needing := self.study.needs_scheduler(self.settings)):
+            raise InputError(f"{needing} needs workers; give `scheduler`.")
         identity = provenance.identity(self.study, self.settings)
         stem = provenance.default_stem(identity) if name is None else name
         store = Store(out, stem, identity)
@@ -329,7 +331,7 @@ class _Run:
         started = time.perf_counter()
         # Pinned like the points: what is computed here ends in the CSV too, and the record has
         # the threads that were used.
-        with pinned(self.study.threads):
+        with pinned(self.study.threads), cluster.using(self.scheduler):
             assembled = self.study.assemble(self._prepared(store), store.load)
             rows, constants = tables.split(assembled.table, self.study.constants)
             files.write_csv(store.path(".csv"), rows, self.study.digits)

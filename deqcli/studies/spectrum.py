@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from deqcli.errors import InputError
@@ -17,17 +18,14 @@ from deqcli.shared_settings import (
 )
 from deqcli.storage import StorageSettings
 from deqcli.study import Assembled, Study, Tolerance
-from deqcli.vocabulary import Estimator, Form, Kernel
+from deqcli.vocabulary import Estimator, Form, Kernel, Storage
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from scipy.sparse.linalg import LinearOperator
 
-    from deqcli.equivalents import Equivalent
-    from deqcli.models import Model
-    from deqcli.operators import KernelOperator, Rest
-    from deqcli.spectral.law import SpectralLaw
+    from deqcli.operators import KernelOperator
+    from deqcli.spectrum_prepared import Prepared
     from deqcli.study import Arrays, Load
 
 #: What the equivalents are called in tables.
@@ -69,53 +67,7 @@ class SpectrumSettings(MonteCarloSettings, StorageSettings, DeqSettings):
         return {*super().unused(), *spare, *(() if own else ("components",))}
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """The DEQ on its samples, and what its kernel is compared with.
-
-    Attributes
-    ----------
-    closed : mapping of Form to Equivalent
-        The closed-form matrices; distances are to the first.
-    law : SpectralLaw or str
-        The law of the last, or why there is none.
-    """
-
-    settings: SpectrumSettings
-    model: Model
-    closed: Mapping[Form, Equivalent]
-    law: SpectralLaw | str
-
-    @property
-    def first(self) -> Equivalent:
-        """The matrix that distances are to, unless said otherwise."""
-        return next(iter(self.closed.values()))
-
-    @property
-    def last(self) -> Form:
-        """The form that is nearest to the kernel, whose law is drawn."""
-        return list(self.closed)[-1]
-
-    @cached_property
-    def rest(self) -> Rest:
-        """What the own-norm equivalent leaves of the kernel."""
-        from deqcli.panels import rest_of
-
-        settings, own = self.settings, self.closed.get(Form.OWN_NORM)
-        return rest_of(self.model, settings.kernel, settings.components, own)
-
-    def summarise(self, operator: LinearOperator, rng: np.random.Generator) -> Arrays:
-        """Return what is found of a spectrum that is too large to be found whole."""
-        from deqcli.whole_spectra import summarise
-
-        isolated = 0 if isinstance(self.law, str) else len(self.law.above)
-        weights = self.rest.equivalent.linear
-        # The kernel's linear part is that of samples scaled by what depends on their norms.
-        scale = weights if isinstance(weights, float) else weights[:, :1]
-        return summarise(operator, scale * self.model.X, isolated, rng)
-
-
-class Spectrum(Study[SpectrumSettings, Prepared]):
+class Spectrum(Study[SpectrumSettings, "Prepared"]):
     """Eigenvalues of a DEQ's kernel and of its closed-form equivalents, and the law they follow.
 
     Draws spectra of the kernel averaged over random networks of finite width (blue), of the exact
@@ -163,6 +115,7 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
         from deqcli.data.laws import RealData
         from deqcli.models import deq_model
         from deqcli.predicted import law_of_samples
+        from deqcli.spectrum_prepared import Prepared
 
         inputs = settings.law(settings.p).load(self.data_streams(settings), settings.n)
         model = deq_model(inputs, settings.act, settings.sigma_a2, settings.sigma_b2)
@@ -184,12 +137,16 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
 
         points: dict[str, tuple[Any, ...]] = {_SOURCES[f]: (_SOURCES[f],) for f in settings.form}
         if not settings.dense:
-            return points | panel_points(settings.shape[0])
+            kept_here = settings.storage is not Storage.CLUSTER
+            return points | (panel_points(settings.shape[0]) if kept_here else {})
         if Estimator.EXACT in settings.estimator:
             points["exact"] = ("exact",)
         return points | {
             chunk_key(chunk): ("realizations", *chunk) for chunk in chunks_of(settings)
         }
+
+    def needs_scheduler(self, settings: SpectrumSettings) -> str:
+        return "`storage` cluster" if settings.storage is Storage.CLUSTER else ""
 
     def memory(self, settings: SpectrumSettings) -> int:
         from deqcli.runs.memory import peak
@@ -258,11 +215,15 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
         )
 
     def assemble(self, prepared: Prepared, load: Load) -> Assembled:
+        with ExitStack() as stack:
+            return self._assemble(prepared, load, stack)
+
+    def _assemble(self, prepared: Prepared, load: Load, stack: ExitStack) -> Assembled:
         import pandas as pd
 
         from deqcli.equivalents import eigenvalues, operator_distance
-        from deqcli.panels import load_operator
         from deqcli.predicted import isolated_values
+        from deqcli.sharded import open_operator
         from deqcli.spectrum_tables import average_of, distances_of, law_rows, spectrum_rows
         from deqcli.whole_spectra import density_rows, facts_of, grid_of
 
@@ -272,7 +233,8 @@ class Spectrum(Study[SpectrumSettings, Prepared]):
         findings: dict[str, Any] = {"details": dict(model.inputs.data.details)}
         dense = settings.dense
         if not dense:
-            operator = load_operator(prepared.rest.equivalent, load, settings.storage)
+            kept = open_operator(model, settings.kernel, prepared.rest, load, settings.storage)
+            operator = stack.enter_context(kept)
             kernels["exact"] = operator
             loaded["exact"] = prepared.summarise(operator, self.stream(settings, "probes"))
         spectra = {

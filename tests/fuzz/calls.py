@@ -64,6 +64,19 @@ def kernel_operator(rng: Random) -> Any:
     return deqcli.kernel_operator, arguments, lambda M: (M @ np.eye(n), M.rounding, M.distance())
 
 
+def cluster_operator(rng: Random) -> Any:
+    _, arguments, _ = kernel_operator(rng)
+    arguments = {k: v for k, v in arguments.items() if k not in ("budget", "progress")}
+    # Nobody listens there, and whatever is wrong with the rest may be said before that.
+    arguments["scheduler"] = hostile(rng, "tcp://127.0.0.1:1", 0.2)
+
+    def call(**given: Any) -> None:
+        with deqcli.cluster_operator(**given):
+            pass
+
+    return call, arguments, lambda _: 0.0
+
+
 def solve_ridge(rng: Random) -> Any:
     n = int(rng.integers(2, 8))
     operator = deqcli.kernel_operator(rng.standard_normal((n, 3)), pick(rng, ("tanh", "relu")), 0.1)

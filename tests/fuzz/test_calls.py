@@ -24,6 +24,7 @@ CALLS = {
     "spectral_law": calls.spectral_law,
     "predict_error": calls.predict_error,
     "kernel_operator": calls.kernel_operator,
+    "cluster_operator": calls.cluster_operator,
     "spectral_density": calls.spectral_density,
     "solve_ridge": calls.solve_ridge,
     "match": calls.match,
@@ -50,7 +51,7 @@ CALLS = {
 }
 #: Made by `accumulate`, or returned by other calls.
 WITHIN = {"Dataset", "Ensemble", "KernelOperator", "PredictedError", "Result", "RidgeSolution",
-          "Simulation", "SpectralLaw", "__version__", "errors"}  # fmt: skip
+          "ShardedOperator", "Simulation", "SpectralLaw", "__version__", "errors"}  # fmt: skip
 
 
 def test_nothing_public_is_left_out():

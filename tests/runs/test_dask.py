@@ -6,8 +6,10 @@ import shutil
 import signal
 import socket
 import threading
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from toy_study import run_toy
 
@@ -332,3 +334,78 @@ def test_a_spectrum_on_a_cluster_gives_local_bytes(cluster, tmp_path, monkeypatc
     assert run([*small, "--name", "local", "-j", "2"]) == 0, capfd.readouterr().err
     one, other = (Path("results") / f"{name}.csv" for name in ("dask", "local"))
     assert one.read_bytes() == other.read_bytes()
+
+
+@pytest.fixture
+def killer(scheduler):
+    """End the process of the first worker that is seen at a task of some name."""
+    address, _ = scheduler
+    threads = []
+
+    def begin(task, victims):
+        def watch():
+            with distributed.Client(address, set_as_default=False) as client:
+                processes = client.run(os.getpid)
+                for _ in range(20_000):
+                    at_work = client.processing()
+                    for worker, tasks in at_work.items():
+                        if any(task in str(key) for key in tasks):
+                            os.kill(processes[worker], signal.SIGKILL)
+                            victims.append(worker)
+                            return
+                    time.sleep(0.001)
+
+        threads.append(threading.Thread(target=watch))
+        threads[-1].start()
+
+    yield begin
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.slow
+def test_an_operator_survives_a_worker_lost_in_the_pass_and_one_lost_in_a_product(
+    scheduler, add_worker, killer
+):
+    address, _ = scheduler
+    for _ in range(3):
+        add_worker()
+    wait_for_workers(address, 3)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2500, 60)) / np.sqrt(60)
+    block = rng.standard_normal((2500, 3))
+    local = deqcli.kernel_operator(X, "relu", 0.2)
+    expected = local @ block
+    lost = []
+    killer("_shard", lost)
+    with deqcli.cluster_operator(X, "relu", 0.2, scheduler=address) as operator:
+        assert len(lost) == 1
+        assert operator.rounding == pytest.approx(local.rounding, rel=1e-12)
+        assert operator.nbytes == local.nbytes
+        killer("_apply", lost)
+        for _ in range(200):
+            np.testing.assert_allclose(operator @ block, expected, rtol=0, atol=1e-12)
+            if len(lost) == 2:
+                break
+        assert len(set(lost)) == 2
+        np.testing.assert_allclose(operator @ block, expected, rtol=0, atol=1e-12)
+        chosen = np.array([0, 700, 2499])
+        np.testing.assert_allclose(operator.columns(chosen), local.columns(chosen), atol=1e-14)
+        assert operator.distance() == pytest.approx(local.distance(), rel=1e-9)
+        with distributed.Client(address, set_as_default=False) as client:
+            for process in client.run(os.getpid).values():
+                os.kill(process, signal.SIGKILL)
+        with pytest.raises(RunError, match="All Dask workers that kept a part of the kernel are"):
+            operator @ block
+
+
+@pytest.mark.slow
+def test_a_spectrum_kept_on_a_cluster_is_that_of_one_process(cluster, tmp_path):
+    options = {"n": 800, "p": 30, "act": "relu", "kernel": "ck", "estimator": "exact"}
+    here = deqcli.run("spectrum", jobs=1, storage="memory", **options)
+    there = deqcli.run("spectrum", storage="cluster", scheduler=cluster[0], **options)
+    assert there.points == 2
+    for name, value in here.findings["distances"]["exact"].items():
+        assert there.findings["distances"]["exact"][name] == pytest.approx(value, rel=1e-8), name
+    for name in ("eigenvalue", "distribution"):
+        np.testing.assert_allclose(there.table[name], here.table[name], rtol=1e-6, atol=1e-9)

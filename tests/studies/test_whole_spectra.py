@@ -161,6 +161,12 @@ def test_when_a_kernel_is_an_operator_is_a_rule_of_the_settings():
         settings(storage="disk", estimator="exact", save_kernels=True)
 
 
+def test_a_kernel_on_a_cluster_needs_one(tmp_path):
+    with pytest.raises(InputError, match="`storage` cluster needs workers; give `scheduler`"):
+        deqcli.run("spectrum", out=tmp_path, storage="cluster", **LARGE)
+    assert not list(tmp_path.iterdir())
+
+
 def test_whole_mnist_is_below_eight_gibibytes(real_data, monkeypatch):
     monkeypatch.setenv("DEQCLI_DATA_DIR", str(real_data))
     study = studies.get("spectrum")
