@@ -84,6 +84,7 @@ class Visible(Study[VisibleSettings, VisibleSettings]):
 
     name = "visible"
     settings = VisibleSettings
+    duration = "about ten seconds"
     examples = (
         "",
         "--act relu,lrelu,tanh --kernel ntk --ratio 0.5,2 --trials 2",
