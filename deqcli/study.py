@@ -95,6 +95,8 @@ class Study(abc.ABC, Generic[S, P]):
         Raised by hand when the same settings give other numbers.
     threads : int
         BLAS threads of each process. They decide the last digits, hence a constant.
+    duration : str
+        How long a run with the defaults takes on two cores, for ``--help``; measured.
     examples : tuple of str
         Command lines for ``--help``, without ``deqcli NAME``.
     quick, standard : mapping of str to int
@@ -115,6 +117,7 @@ class Study(abc.ABC, Generic[S, P]):
     settings: type[S]
     version: ClassVar[int] = 1
     threads: ClassVar[int] = 1
+    duration: ClassVar[str] = ""
     examples: ClassVar[tuple[str, ...]] = ()
     quick: ClassVar[Mapping[str, int]] = {}
     standard: ClassVar[Mapping[str, int]] = {}

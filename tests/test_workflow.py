@@ -165,14 +165,17 @@ def test_image_is_built_and_run_as_the_caller(tmp_path, writes, code):
     fake = tmp_path / "bin" / "docker"
     fake.parent.mkdir()
     fake.write_text(
-        f'#!/bin/sh\necho "$@" >> calls\n[ "$1" = build ] || {writes} > build/image/image.csv\n'
+        '#!/bin/sh\necho "$@" >> calls\ncase "$*" in build*) ;; *info) cat calls ;; '
+        f"*) {writes} > build/image/image.csv ;; esac\n"
     )
     fake.chmod(0o755)
-    env = {**os.environ, "PATH": f"{fake.parent}{os.pathsep}{os.environ['PATH']}"}
+    path = f"{fake.parent}{os.pathsep}{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "GITHUB_SHA": "c" * 40}
     done = [subprocess.run(["bash", "-e", "-c", line], cwd=tmp_path, env=env) for line in lines]
-    assert [run.returncode for run in done] == [0, code]
-    build, run = (tmp_path / "calls").read_text().splitlines()
-    assert build == "build --tag deqcli ."
+    assert [run.returncode for run in done] == [0, 0, code]
+    build, info, run = (tmp_path / "calls").read_text().splitlines()
+    assert build == f"build --build-arg COMMIT={'c' * 40} --tag deqcli ."
+    assert info == "run --rm deqcli info"
     head = f"run --rm --user {os.getuid()}:{os.getgid()} -v {tmp_path}/build/image:/work/results "
     assert run.startswith(f"{head}deqcli spectrum ")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,11 +27,12 @@ class StudyCommand(options.Command):
         self.study = study
         self.settings: type[Settings] = study.settings
         lines = [f"  deqcli {study.name} {example}".rstrip() for example in study.examples]
+        takes = f"With the defaults it takes {study.duration} on two cores; --dry-run estimates it."
         super().__init__(
             study.name,
             params=[*options.setting_options(study.settings), *options.running],
             callback=click.pass_context(self._run),
-            help=type(study).__doc__,
+            help=f"{cleandoc(type(study).__doc__ or '')}\n\n{takes if study.duration else ''}",
             epilog="\b\nExamples:\n" + "\n".join(lines) if lines else None,
         )
 

@@ -10,9 +10,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator
 
-from deqcli.figures.style import PAGE, styled
+from deqcli.figures.style import PAGE, log_ticks, styled
 
 _LINE: dict[str, Any] = {"lw": 0.9}
 
@@ -120,10 +119,8 @@ def _draw_peaks(axes: Axes, table: pd.DataFrame, colors: dict[Any, Any]) -> None
     if axes.get_legend_handles_labels()[1]:
         axes.legend(loc="best")
     axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
+    log_ticks(axes)
     axes.set_xticks(sorted(colors), [str(width) for width in sorted(colors)])
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.minorticks_off()
 
 

@@ -45,6 +45,11 @@ def log_ticks(axes: Axes) -> None:
     """Make the vertical axis logarithmic, its ticks in plain numbers: 1, 2 and 5 where few fit."""
     axes.set_yscale("log")
     low, high = axes.get_ylim()
+    if high < 3 * low:
+        # Room for a tick or two.
+        middle = (low * high) ** 0.5
+        low, high = middle / 3**0.5, middle * 3**0.5
+        axes.set_ylim(low, high)
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.yaxis.set_minor_formatter(NullFormatter())

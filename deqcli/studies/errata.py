@@ -52,6 +52,7 @@ class Errata(Study[ErrataSettings, ErrataSettings]):
 
     name = "errata"
     settings = ErrataSettings
+    duration = "about three minutes"
     version = 2
     constants = {("erratum",): ("where", "kernel")}
     examples = ("", "--n 128,256,512 --trials 2")

@@ -105,6 +105,7 @@ class ErrorVsN(Study[ErrorSettings, ErrorSettings]):
 
     name = "error-vs-n"
     settings = ErrorSettings
+    duration = "about five minutes"
     examples = (
         "",
         "--act relu,htanh:a=1,c=2 --kernel ntk --n 64,128,256,512 --trials 3",

@@ -100,12 +100,11 @@ class Flow(Study[FlowSettings, Prepared]):
 
     name = "flow"
     settings = FlowSettings
+    duration = "about a quarter of an hour"
     version = 3
     constants = {
-        (): (
-            "n", "p", "n_test", "data", "method", "init", "injection", "gamma0", "scaling",
-            "slope", "slope_flow", "window",
-        ),
+        (): ("n", "p", "n_test", "data", "method", "init", "injection", "gamma0", "scaling",
+             "slope", "slope_flow", "window"),
         ("width", "trial"): ("bound", "rademacher", "gamma", "step_size", "peak", "peak_flow"),
     }  # fmt: skip
     digits = 10

@@ -143,6 +143,7 @@ class MatchStudy(Study[MatchSettings, Prepared]):
 
     name = "match"
     settings = MatchSettings
+    duration = "a few seconds"
     examples = (
         "--act relu --sigma-a2 0.2",
         "--act gelu --sigma-a2 0.1 --kernel ntk --data mnist --n 1000",
@@ -152,10 +153,8 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         "--data sphere --act nrelu --sigma-a2 0.2 --kernel preactivation-ck --n 1000 --p 1200",
     )
     quick = {"n": 1000, "realizations": 40}
-    constants = {
-        (): ("act", "sigma_a2", "data", "n", "feasible"),
-        ("kind", "source", "name"): ("distance",),
-    }
+    constants = {(): ("act", "sigma_a2", "data", "n", "feasible"),
+                 ("kind", "source", "name"): ("distance",)}  # fmt: skip
     digits = 10
     tolerances = {
         "value": _SOLVED,

@@ -79,6 +79,7 @@ class Spectrum(Study[SpectrumSettings, "Prepared"]):
 
     name = "spectrum"
     settings = SpectrumSettings
+    duration = "one to two minutes"
     examples = (
         "--act tanh --sigma-a2 0.1",
         "--act arctan --sigma-a2 0.1 --name iclr-figure-1-left",

@@ -76,7 +76,7 @@ class VisibleSettings(SeedSettings):
 class Visible(Study[VisibleSettings, VisibleSettings]):
     """From which distance of the means two classes show in a kernel's spectrum.
 
-    Two classes of means mu and -mu and covariance I. Below |mu|^2 = sqrt(p/n) no eigenvector of
+    Two classes of means mu and -mu and covariance I. As long as mu'mu < sqrt(p/n) no eigenvector of
     any kernel carries them; above it one does, and the law says how much of it. The threshold
     depends on neither the activation nor the kernel. Draws the predicted share of the classes in
     the eigenvector that carries most of them, and that of exact kernels on drawn samples.
@@ -84,6 +84,7 @@ class Visible(Study[VisibleSettings, VisibleSettings]):
 
     name = "visible"
     settings = VisibleSettings
+    duration = "about ten seconds"
     examples = (
         "",
         "--act relu,lrelu,tanh --kernel ntk --ratio 0.5,2 --trials 2",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -463,3 +464,12 @@ def test_a_flag_takes_yes_or_no(deqcli, tmp_path):
     refused = deqcli("spectrum", "--config", "s.toml", "--dry-run")
     assert refused.code == 2
     assert "'--save-kernels': 'perhaps' is not a valid boolean" in refused.err
+
+
+@pytest.mark.parametrize("name", study.names())
+def test_help_says_how_long_the_defaults_take(name, deqcli):
+    done = deqcli(name, "--help")
+    assert done.code == 0
+    words = " ".join(done.out.split())
+    assert f"With the defaults it takes {study.get(name).duration} on two cores;" in words
+    assert re.search(r"seconds|minute|hour", study.get(name).duration)
