@@ -79,9 +79,8 @@ class PredictSettings(SampleSettings, DeqSettings):
         tuple(Net), "Networks: the DEQ, its explicit twin, a plain one of as many layers."
     )
     twin: str = setting(
-        None, "How the twin is found; scalars: it has the DEQ's four scalars; data: fitted to its "
-        "kernel on samples.", choices=("scalars", "data"), default_text="scalars; data for real",
-        derive=lambda settings: "scalars" if settings.drawn else "data",
+        "data", "How the twin is found; data: fitted to the DEQ's kernel on samples; scalars: it "
+        "has the DEQ's four scalars.", choices=("data", "scalars"),
     )  # fmt: skip
     bias: bool = setting(False, "Train a bias too, which makes the residuals sum to zero.")
     test_size: int = setting(1000, "New samples that errors are measured on.", least=2)
