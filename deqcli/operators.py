@@ -266,7 +266,8 @@ class _RestTiles:
     ) -> None:
         """Make one tile of a panel, and the squared norm of what is rounded off."""
         if not hasattr(self._local, "buffers"):
-            self._local.buffers = np.empty((SCRATCH + 1, SIDE * SIDE))
+            # Zeros, as the diagonal is left open.
+            self._local.buffers = np.zeros((SCRATCH + 1, SIDE * SIDE))
         buffers = self._local.buffers
         (rest,) = self._matrix.tiles.fill(rows, columns, [self._combination], False, buffers)
         # The first buffer still has the cosines.

@@ -222,7 +222,7 @@ def mean_interval(values: Sequence[float], level: float = LEVEL) -> Measured:
     Examples
     --------
     >>> mean_interval([1.0, 2.0, 3.0]).spread.__round__(3), mean_interval([2.0])
-    (2.484, Measured(value=2.0, spread=None, count=1))
+    (2.484, Measured(value=2.0, spread=None, count=1, noise=None))
     """
     if not len(values):
         raise InputError("there is no value to average")

@@ -1,6 +1,7 @@
 """How many multiplications a study is, by its settings, for an estimate of its time.
 
-A function for each study, under its name. What is no matrix product counts as the multiplications
+A function for each study, under its name; none for `errata`, much of which no setting makes
+smaller. What is no matrix product counts as the multiplications
 of one that takes as long.
 """
 
@@ -87,14 +88,6 @@ def flow(settings: Any) -> float:
     each = 20 * (4 if settings.method == "ode" else 1)
     steps = sum((each * n + settings.test_size) * m * m + n * n * m for m in settings.widths)
     return settings.trials * settings.steps * float(steps)
-
-
-def errata(settings: Any) -> float:
-    """Of a kernel and some norms for every formula, size and trial."""
-    from deqcli.misprints import ERRATA, RATIO
-
-    each = [_kernel(n, round(RATIO * n)) + 400 * n * n for n in settings.n]
-    return settings.trials * len(ERRATA) * sum(each)
 
 
 def _kernel(n: int, p: int) -> float:

@@ -49,6 +49,12 @@ def tol() -> Callable[[str], float]:
     return lambda name: TOLERANCES[name][0]
 
 
+@pytest.fixture
+def no_small_runs(monkeypatch):
+    """Let --dry-run say a time without small runs to measure it."""
+    monkeypatch.setattr("deqcli.runs.calibration.estimate_seconds", lambda *_: 1.0)
+
+
 @pytest.fixture(scope="session")
 def reference_scalars() -> list[dict[str, str]]:
     with (REFERENCE / "scalars.csv").open(newline="") as stream:

@@ -95,6 +95,7 @@ def test_preset_says_what_it_is(name):
         assert shown[key].note == text
 
 
+@pytest.mark.usefixtures("no_small_runs")
 @pytest.mark.parametrize("name", EACH)
 def test_preset_is_a_settings_file_of_its_command(name, here, capsys):
     preset = presets.load(name)

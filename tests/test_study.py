@@ -139,6 +139,8 @@ def test_limits_and_tolerances_name_what_there_is(name):
         assert set(changed) <= limits.keys() | {"p"}
         assert study.memory(smaller) <= study.memory(settings)
     columns = set(result.table.columns)
+    if name == "match":  # A twin by equations has their residuals.
+        columns |= set(deqcli.run(name, **TINY[name], design=0, jobs=1).table.columns)
     counts = {tolerance.count for tolerance in study.tolerances.values()}
     assert {*study.tolerances, *counts} - {""} <= columns
     assert study.ignored <= columns
@@ -241,6 +243,7 @@ def counts(monkeypatch):
     watch(ExactKernels, "compute", "kernels")
     watch(matching, "match", "matches")
     watch(matching, "match_sphere", "matches")
+    watch(matching, "fit_twin", "fits")
     watch(trio, "match", "matches")
     return counter
 
@@ -251,10 +254,18 @@ def test_a_spectrum_has_one_load_and_one_exact_kernel(counts, tmp_path, estimato
     assert counts == {"loads": 1, "kernels": 1}
 
 
-def test_a_match_with_export_has_one_load_one_match_and_three_kernels(counts, tmp_path):
-    result = deqcli.run("match", **TINY["match"], export="numpy", out=tmp_path, jobs=1)
+def test_a_match_with_export_has_one_load_and_one_match(counts, tmp_path):
+    small = TINY["match"] | {"design": 0, "export": "numpy"}
+    result = deqcli.run("match", **small, out=tmp_path, jobs=1)
     assert any(path.name.endswith("-numpy.py") for path in result.paths)
-    assert counts == {"loads": 1, "matches": 1, "kernels": 3}
+    # Three for the spectra, and three to judge the twin that the file will have.
+    assert counts == {"loads": 1, "matches": 1, "kernels": 6}
+
+
+def test_a_match_on_data_has_one_load_and_one_fit(counts):
+    deqcli.run("match", **TINY["match"], jobs=1)
+    del counts["kernels"]  # of the candidates, on the design
+    assert counts == {"loads": 1, "fits": 1}
 
 
 def test_a_match_on_the_sphere_has_one_load_one_match_and_three_kernels(counts):
@@ -274,7 +285,7 @@ def test_a_file_is_loaded_once(counts, tmp_path):
     rng = np.random.default_rng(0)
     path = tmp_path / "mine.npz"
     np.savez(path, X=rng.standard_normal((30, 10)), y=np.repeat([0, 1], 15))
-    deqcli.run("match", data=str(path), jobs=1)
+    deqcli.run("match", data=str(path), design=0, jobs=1)
     assert counts == {"loads": 1, "reads": 1, "matches": 1, "kernels": 3}
     counts.clear()
     own_files._parse.cache_clear()

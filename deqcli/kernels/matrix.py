@@ -87,7 +87,8 @@ class KernelMatrix:
 
         def tile(rows: slice, columns: slice) -> None:
             if not hasattr(local, "buffers"):
-                local.buffers = np.empty((SCRATCH + len(combinations), SIDE * SIDE))
+                # Entries that are left open are numbers all the same: no warning comes of them.
+                local.buffers = np.zeros((SCRATCH + len(combinations), SIDE * SIDE))
             parts = self.tiles.fill(rows, columns, combinations, whole, local.buffers)
             for out, part in zip(outs, parts, strict=True):
                 out[rows.start - start : rows.stop - start, columns] = part.T

@@ -127,6 +127,23 @@ def test_opposites_under_odd_activations(name, tol):
         assert M[1, 2] == pytest.approx(-M[0, 2], abs=tol("rounding"))
 
 
+def test_memory_that_was_something_else_makes_no_warning(monkeypatch):
+    """Entries that are left open are scaled with the others: they must be numbers."""
+    X, empty = data(0, n=8, p=3), np.empty
+
+    def rubbish(*arguments, **keywords):
+        array = empty(*arguments, **keywords)
+        # A signalling NaN: arithmetic with it is invalid.
+        array.view(np.uint64)[...] = 0x7FF0000000000001
+        return array
+
+    expected = deqcli.implicit_kernels(X, "tanh", sigma_a2=0.1).preactivation_ck
+    monkeypatch.setattr(np, "empty", rubbish)
+    with np.errstate(all="raise"):
+        found = deqcli.implicit_kernels(X, "tanh", sigma_a2=0.1).preactivation_ck
+    np.testing.assert_array_equal(found, expected)
+
+
 # ------------------------------------------------------------------------------------ properties
 
 seeds = st.integers(0, 10**6)
