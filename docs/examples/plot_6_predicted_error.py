@@ -39,7 +39,7 @@ assert abs(predicted.total - np.mean(errors)) < 0.02
 # variance, most where it has as many neurons as there are samples: double descent.
 for width in (50, 100, 200, 400, 1600):
     found = deqcli.predict_error(mixture, counts, scalars, ridge=0.01, width=width)
-    print(f"{width:5d} neurons: {found.total:.4f}, as if the ridge were {found.effective_ridge:.3g}")
+    print(f"{width:5d} neurons: {found.total:.4f}, effective ridge {found.effective_ridge:.3g}")
 
 # %%
 # The study ``predict`` sets the DEQ, its explicit twin and a plain network beside each other,
