@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,16 +13,24 @@ from deqcli.errors import DataError, DeqcliError
 from deqcli.spectral.covariances import Covariances, covariances_of
 from deqcli.spectral.law import Span, SpectralLaw, law_on
 from deqcli.spectral.spikes import Spike
+from deqcli.vocabulary import Net
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from deqcli.activations import Activation
     from deqcli.data.dataset import Dataset
+    from deqcli.data.mixture import GaussianMixture
+    from deqcli.matching import Match
     from deqcli.models import Model
+    from deqcli.scalars import ImplicitScalars
+    from deqcli.training.trio import Trio
     from deqcli.vocabulary import Form, Kernel
 
 #: With more classes a law takes longer than what it is the law of.
 MOST_CLASSES = 16
+# Of predicted errors, in units of the kernel's mean diagonal.
+_RIDGE = 0.1
 # Points of the density in a table, for each interval.
 _POINTS = 120
 
@@ -71,6 +80,81 @@ def pooled(data: Dataset) -> Covariances:
         shape += rows.T @ rows / traces[-1]
     scales = [np.array(trace) for trace in traces]
     return covariances_of(np.sqrt(p) * np.array(means), scales, shape * (p / n))
+
+
+def errors_on(
+    data: Dataset,
+    mixture: GaussianMixture | None,
+    deq: ImplicitScalars,
+    explicit: Mapping[Net, tuple[Activation, ...]],
+    kernel: Kernel,
+    ridge: float,
+) -> dict[str, float] | None:
+    """Predict the test errors of infinitely wide networks trained on samples, by their names.
+
+    Parameters
+    ----------
+    mixture : GaussianMixture or None
+        Without it, the moments are those of the samples.
+
+    Returns
+    -------
+    dict of str to float, or None
+        None where there is no answer: one class, very many, or moments that are too far off.
+    """
+    from deqcli.readouts import predicted_errors
+
+    counts = np.bincount(data.y, minlength=data.n_classes)
+    if not 2 <= counts.size <= MOST_CLASSES or counts.min() < 2:
+        return None
+    try:
+        if mixture is None:
+            moments = pooled(replace(data, X=data.X.copy()))
+        else:
+            shares = counts / counts.sum()
+            moments = covariances_of(mixture.means, mixture.covariances, mixture.shape, shares)
+        return predicted_errors(moments, counts, deq, explicit, kernel, ridge)
+    except DeqcliError:
+        return None
+
+
+def errors_of_match(
+    model: Model, twin: Match, plain: tuple[Activation, ...]
+) -> dict[str, float] | None:
+    """Predict the errors of a DEQ, its twin and a plain network on samples like these."""
+    if model.scalars is None:
+        return None
+    data, mixture = model.inputs.data, model.inputs.mixture
+    explicit = {Net.MATCHED: twin.acts, Net.PLAIN: plain}
+    return errors_on(data, mixture, model.scalars, explicit, twin.kernel, _RIDGE)
+
+
+def errors_sentence(errors: Mapping[str, float]) -> str:
+    """Say what they are.
+
+    Examples
+    --------
+    >>> errors_sentence({"deq": 0.05, "matched": 0.0503})
+    "predicted test error, mixture with the samples' moments, ridge 0.1: deq 0.0500, matched 0.0503"
+    """
+    told = ", ".join(f"{net} {error:.4f}" for net, error in errors.items())
+    return f"predicted test error, mixture with the samples' moments, ridge {_RIDGE:g}: {told}"
+
+
+def errors_of_trio(trio: Trio, data: Dataset, settings: Any) -> dict[str, float] | None:
+    """Predict the errors on a mixture of networks that are trained to the end by least squares."""
+    from deqcli.data.laws import Mixture
+    from deqcli.training.scale import deciding_kernel
+
+    law = settings.law(settings.p)
+    if not isinstance(law, Mixture):
+        return None
+    explicit: dict[Net, tuple[Activation, ...]] = {
+        net: trio.acts(net) for net in settings.nets if net != Net.DEQ
+    }
+    kernel = deciding_kernel(settings.train)
+    errors = errors_on(data, law.mixture, trio.scalars(data.X), explicit, kernel, 0.0)
+    return errors and {net: errors[net] for net in settings.nets}
 
 
 def name_of(spike: Spike | Mapping[str, Any], classes: tuple[str, ...]) -> str:

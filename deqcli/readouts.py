@@ -6,7 +6,7 @@ at random, or of its limit of infinite width, and what theory says of them befor
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -120,6 +120,52 @@ class Readout:
         """
         scalars = self.scalars.coefficients(self.kernel) if independent else self.scalars
         return predict_on(covariances, counts, scalars, self.kernel, ridge, width, bias=bias)
+
+
+def predicted_errors(
+    covariances: Covariances,
+    counts: NDArray[np.int64],
+    deq: ImplicitScalars,
+    explicit: Mapping[Net, tuple[Activation, ...]],
+    kernel: Kernel,
+    ridge: float,
+) -> dict[str, float]:
+    """Predict the total test errors of infinitely wide networks side by side, by their names.
+
+    Parameters
+    ----------
+    covariances : Covariances
+        With the means, the moments of classes.
+    counts : ndarray of shape (K,)
+    deq : ImplicitScalars
+    explicit : mapping of Net to activations
+        Of the other networks, layer by layer.
+    kernel : Kernel
+        Of the DEQ; the others have the one that is set beside it.
+    ridge : float
+        In units of each kernel's mean diagonal.
+
+    Examples
+    --------
+    >>> from deqcli.data.mixture import GaussianMixture
+    >>> from deqcli.spectral.covariances import covariances_of
+    >>> mixture = GaussianMixture.papers(100, mean_norm=2.0)
+    >>> moments = covariances_of(mixture.means, mixture.covariances)
+    >>> deq = implicit_scalars("relu", 0.2, tau0=1.18)
+    >>> plain = {Net.PLAIN: plain_network("relu", 2, 1.18)}
+    >>> counts = np.array([40, 40])
+    >>> found = predicted_errors(moments, counts, deq, plain, Kernel.CK, 0.1)
+    >>> {net: round(error, 3) for net, error in found.items()}
+    {'deq': 0.062, 'plain': 0.032}
+    """
+    scalars: dict[Net, ImplicitScalars | ExplicitScalars] = {Net.DEQ: deq}
+    for net, acts in explicit.items():
+        scalars[net] = replace(explicit_scalars(acts, deq.tau0), acts=acts)
+    kernels = {net: kernel if net == Net.DEQ else kernel.explicit for net in scalars}
+    return {
+        net.value: predict_on(covariances, counts, s, kernels[net], ridge, None).total
+        for net, s in scalars.items()
+    }
 
 
 def readouts(

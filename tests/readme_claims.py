@@ -371,11 +371,55 @@ def _trials() -> int:
     return int(settings("errata-printed-forms")["trials"])
 
 
+def predicted() -> list[str]:
+    """Test errors that were predicted, beside trained readouts: one layer, and two."""
+    one, two = (findings(f"predict-relu{end}") for end in ("", "-two-layers"))
+    here = settings("predict-relu")
+    rows = table("predict-relu")
+    told = rows[(rows["kind"] == "predicted") & (rows["net"] == "deq")].set_index("width")["error"]
+
+    def apart(found: dict[str, Any], net: str) -> str:
+        measured = found["differences"][net]["measured"]
+        return around(measured["value"], measured["spread"], 4)
+
+    def expected(found: dict[str, Any], net: str) -> str:
+        return around(found["differences"][net]["predicted"], None, 4)
+
+    def like(found: dict[str, Any]) -> str:
+        measured = found["differences"]["matched"]["measured"]
+        return "is" if abs(measured["value"]) > measured["spread"] else "is not seen to be"
+
+    def near(found: dict[str, Any], net: str, kind: str = "") -> str:
+        agreement = found["agreement"][net]
+        return (
+            f"{agreement[f'{kind}within']} of {agreement[f'{kind}of']} widths, at most "
+            f"{agreement[f'{kind}largest']:.3f} away"
+        )
+
+    return [
+        f"Readouts of a ReLU DEQ on {here['n']} samples of the papers' mixture with means of norm "
+        f"{here['mean_norm']:g}, {here['trials']} networks at each width: the predicted test error is "
+        f"within two standard errors at {near(one, 'deq')}.",
+        f"It rises from {told.loc[200]:.2f} at 200 neurons to {told.loc[400]:.2f} at as many as "
+        f"samples, and falls to {told.loc[3200]:.3f} at 3200 and {told.loc[0]:.3f} at infinite width.",
+        f"Does the twin classify like the DEQ? A fitted twin of one layer {like(one)} apart from it: "
+        f"in the mean over widths its error is larger by {apart(one, 'matched')}, predicted "
+        f"{expected(one, 'matched')}; but a plain ReLU layer's is by {apart(one, 'plain')}, predicted "
+        f"{expected(one, 'plain')}, so that here matching decides nothing.",
+        f"The papers' twin of two layers has the DEQ's error at infinite width and {like(two)} behind "
+        f"at finite ones, by {apart(two, 'matched')}, predicted {expected(two, 'matched')}.",
+        f"Predictions for it are within two standard errors at {near(two, 'matched')}; the formula "
+        f"for one layer at {near(two, 'matched', 'independent_')}.",
+        f"Worst predicted is a plain network of two ReLU layers: {near(two, 'plain')}.",
+    ]
+
+
 #: The sections of README and docs/findings.md that speak of results; the first has no heading.
 SECTIONS: dict[str, Callable[[], list[str]]] = {
     "": head,
     "What was found": found,
     "Against the papers": papers,
+    "The test error before training": predicted,
     "Does training only the implicit layer keep its promises?": flow,
     "What was found wrong in the papers": errata,
 }

@@ -83,6 +83,9 @@ def _legend(table: pd.DataFrame) -> tuple[list[Line2D], list[str]]:
     if (table["width"] == paired.INFINITE).any():
         handles.append(Line2D([], [], color="0.3", marker="D", ls="--"))
         labels.append("infinite width, by exact kernel")
+    if "predicted_accuracy" in table:
+        handles.append(Line2D([], [], color="0.3", ls=":"))
+        labels.append("predicted, least squares to the end")
     return handles, labels
 
 
@@ -130,6 +133,10 @@ def _draw_differences(axes: Axes, values: pd.DataFrame) -> None:
 
 def _draw_accuracies(axes: Axes, table: pd.DataFrame) -> None:
     final = paired.accuracies(table)
+    if "predicted_accuracy" in table:
+        for net, value in table.groupby("net")["predicted_accuracy"].first().items():
+            if net in _COLORS:
+                axes.axhline(float(value), color=_COLORS[str(net)], ls=":", lw=1)
     for net in Net:
         _draw_against_width(axes, final[net], net.value)
 

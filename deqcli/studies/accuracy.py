@@ -334,6 +334,7 @@ class Accuracy(Study[AccuracySettings, Prepared]):
         import pandas as pd
 
         from deqcli import paired
+        from deqcli.predicted import errors_of_trio
 
         settings = prepared.settings
         parts: list[pd.DataFrame] = []
@@ -353,6 +354,9 @@ class Accuracy(Study[AccuracySettings, Prepared]):
         # Whole numbers stay whole beside the empty cells of limits, text is text even of no row.
         table = table.astype({"parameters": "Int64", "peak_memory": "Int64", "status": object})
         table = table.reindex(columns=list(COLUMNS))
+        if predicted := errors_of_trio(prepared.nets, prepared.data, settings):
+            names = table["net"].str.removesuffix(paired.LIMIT)
+            table["predicted_accuracy"] = 1 - names.map(predicted)
         gaps = paired.gaps(table)
         limits = gaps["width"] == paired.INFINITE
         return Assembled(

@@ -258,6 +258,7 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         from deqcli.activations import activation
         from deqcli.matching import Distances, judge
         from deqcli.matching.tables import activation_rows, compare, eigenvalue_rows, scalar_rows
+        from deqcli.predicted import errors_of_match
 
         settings, model, twin = prepared.settings, prepared.model, prepared.twin
         distances: dict[str, float] = {}
@@ -276,6 +277,7 @@ class MatchStudy(Study[MatchSettings, Prepared]):
             **distances,
         }
         if model is not None:
+            findings["predicted"] = errors_of_match(model, twin, prepared.plain)
             frames += eigenvalue_rows(twin, spectra, distances)
             if settings.averaged:
                 findings["averaged"], rows = _averaged(settings, load)
@@ -299,6 +301,10 @@ class MatchStudy(Study[MatchSettings, Prepared]):
                     f"  {net} network: distance {findings[f'{net}_distance']:.4g} "
                     f"({findings[f'{net}_relative']:.2g} of the DEQ's norm {findings['norm']:.4g})"
                 )
+        if predicted := findings.get("predicted"):
+            from deqcli.predicted import errors_sentence
+
+            yield f"  {errors_sentence(predicted)}"
         if averaged := findings.get("averaged"):
             from deqcli.averaging import sentence
 

@@ -79,9 +79,8 @@ class PredictSettings(SampleSettings, DeqSettings):
         tuple(Net), "Networks: the DEQ, its explicit twin, a plain one of as many layers."
     )
     twin: str = setting(
-        None, "How the twin is found; scalars: it has the DEQ's four scalars; data: fitted to its "
-        "kernel on samples.", choices=("scalars", "data"), default_text="scalars; data for real",
-        derive=lambda settings: "scalars" if settings.drawn else "data",
+        "data", "How the twin is found; data: fitted to the DEQ's kernel on samples; scalars: it "
+        "has the DEQ's four scalars.", choices=("data", "scalars"),
     )  # fmt: skip
     bias: bool = setting(False, "Train a bias too, which makes the residuals sum to zero.")
     test_size: int = setting(1000, "New samples that errors are measured on.", least=2)
@@ -102,6 +101,8 @@ class PredictSettings(SampleSettings, DeqSettings):
         classes = self.law(self.p).n_classes
         if classes < 2:
             raise InputError("there is one class; `classes` must be at least 2 to be told apart.")
+        if self.test_size < classes:
+            raise InputError(f"`test_size` is {self.test_size}; give one of each class or more.")
         if self.against == "mean-norm" and self.data != "gmm":
             raise InputError(f"`against` is mean-norm, which `data` {self.data} does not have.")
         for value in self.values:
@@ -207,7 +208,7 @@ class Predict(Study[PredictSettings, Prepared]):
                     mixture.means, mixture.covariances, mixture.shape, shares
                 )
             if settings.twin == "data":
-                X = source.load_halves(streams, _FITTED, 2)[0].X
+                X = source.load(streams, _FITTED).data.X
         tau0 = float(np.sqrt(shares @ next(iter(moments.values())).traces))
         fitted = X if settings.twin == "data" else None
         variances = dict.fromkeys(place.sigma_a2 for place in places)

@@ -13,6 +13,7 @@ from deqcli.errors import InputError, silence_range_warning
 from deqcli.kernels.exact import ExactKernels, explicit_kernels, implicit_kernels
 from deqcli.kernels.pairs import ExplicitPairs, ImplicitPairs, PairKernel
 from deqcli.matching import Match, match, plain_network
+from deqcli.scalars import ImplicitScalars, implicit_scalars
 from deqcli.training.base import Network
 from deqcli.training.networks import EquilibriumNetwork, ExplicitNetwork
 from deqcli.vocabulary import Kernel, Net, Solver
@@ -53,6 +54,12 @@ class Trio:
         """Return the activations of one network, layer by layer."""
         by_net = {Net.DEQ: (self.act,), Net.MATCHED: self.twin.acts, Net.PLAIN: self.plain}
         return by_net[Net.of(net, "net")]
+
+    def scalars(self, X: Array) -> ImplicitScalars:
+        """Return the DEQ's scalars on samples."""
+        tau0 = float(np.sqrt(np.mean(np.sum(X**2, axis=1))))
+        with silence_range_warning():
+            return implicit_scalars(self.act, self.sigma_a2, self.sigma_b2, tau0)
 
     def network(
         self,
