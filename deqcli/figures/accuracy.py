@@ -135,8 +135,8 @@ def _draw_accuracies(axes: Axes, table: pd.DataFrame) -> None:
     final = paired.accuracies(table)
     if "predicted_accuracy" in table:
         for net, value in table.groupby("net")["predicted_accuracy"].first().items():
-            if net in _COLORS:
-                axes.axhline(float(value), color=_COLORS[str(net)], ls=":", lw=1)
+            if net in COLORS:
+                axes.axhline(float(value), color=COLORS[str(net)], ls=":", lw=1)
     for net in Net:
         _draw_against_width(axes, final[net], net.value)
 
