@@ -150,6 +150,10 @@ def measure_monte_carlo(
     from zero until the largest relative change of a sample is within the tolerance, the kernel.
     All is on one core.
 
+    What is not products is, at n = 800 and m = p = 1000, in shares of the engine's processor time:
+    drawing the weights 0.04, the activation 0.02 (relu, tanh), 0.035 (swish) or 0.07 (erf), norms
+    of changes 0.025, and the rest the bias, copies of blocks and the kernel in double precision.
+
     Returns
     -------
     DataFrame

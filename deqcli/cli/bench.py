@@ -88,7 +88,7 @@ class MonteCarloBench(Settings):
     n: int = setting(800, "Number of samples.", least=2)
     p: int = setting(1000, "Dimension.", least=1)
     width: int = setting(1000, "Neurons.", least=1)
-    act: tuple[str, ...] = _activations("relu", "tanh", "erf")
+    act: tuple[str, ...] = _activations("relu", "tanh", "erf", "swish")
     repeats: int = _repeats()
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from deqcli.operators import KernelOperator
     from deqcli.spectrum_prepared import Prepared
     from deqcli.study import Arrays, Load
+
+logger = logging.getLogger("deqcli")
 
 #: What the equivalents are called in tables.
 _SOURCES = {Form.PAPERS: "equivalent", Form.OWN_NORM: "own-norm"}
@@ -236,6 +239,7 @@ class Spectrum(Study[SpectrumSettings, "Prepared"]):
         if not dense:
             kept = open_operator(model, settings.kernel, prepared.rest, load, settings.storage)
             operator = stack.enter_context(kept)
+            logger.info("spectrum: some 300 products with the kernel, for its eigenvalues")
             kernels["exact"] = operator
             loaded["exact"] = prepared.summarise(operator, self.stream(settings, "probes"))
         spectra = {
