@@ -14,7 +14,7 @@ import pytest
 
 from deqcli import false_claims, misprints, study
 from deqcli.cli import bench, run
-from deqcli.runs import files
+from deqcli.runs import files, tables
 from deqcli.settings import Option, Settings, options
 
 from .hostile import (
@@ -179,7 +179,7 @@ def attempt(case: int) -> tuple[str, list[str]]:
     if name == "scalars" and re.search(r",-?(nan|inf)", out.getvalue()):
         wrong.append(f"not finite: {out.getvalue()}")
     for table in Path("results").glob("*.csv"):
-        wrong += unexplained(name, files.read_csv(table))
+        wrong += unexplained(name, tables.read(table))
     shutil.rmtree("results", ignore_errors=True)
     shutil.rmtree("other", ignore_errors=True)
     typed = " ".join(map(repr, words))
