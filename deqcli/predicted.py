@@ -113,7 +113,8 @@ def errors_on(
         else:
             shares = counts / counts.sum()
             moments = covariances_of(mixture.means, mixture.covariances, mixture.shape, shares)
-        return predicted_errors(moments, counts, deq, explicit, kernel, ridge)
+        real = mixture is None
+        return predicted_errors(moments, counts, deq, explicit, kernel, ridge, real)
     except DeqcliError:
         return None
 

@@ -110,6 +110,7 @@ class Readout:
         width: int | None,
         bias: bool = False,
         independent: bool = False,
+        real: bool = False,
     ) -> PredictedError:
         """Predict the outputs for the moments of classes.
 
@@ -117,9 +118,13 @@ class Readout:
         ----------
         independent : bool
             As if the features were independent, by the four scalars alone.
+        real : bool
+            Whether the moments are those of real data.
         """
         scalars = self.scalars.coefficients(self.kernel) if independent else self.scalars
-        return predict_on(covariances, counts, scalars, self.kernel, ridge, width, bias=bias)
+        return predict_on(
+            covariances, counts, scalars, self.kernel, ridge, width, bias=bias, real=real
+        )
 
 
 def predicted_errors(
@@ -129,6 +134,7 @@ def predicted_errors(
     explicit: Mapping[Net, tuple[Activation, ...]],
     kernel: Kernel,
     ridge: float,
+    real: bool = False,
 ) -> dict[str, float]:
     """Predict the total test errors of infinitely wide networks side by side, by their names.
 
@@ -144,6 +150,8 @@ def predicted_errors(
         Of the DEQ; the others have the one that is set beside it.
     ridge : float
         In units of each kernel's mean diagonal.
+    real : bool
+        Whether the moments are those of real data.
 
     Examples
     --------
@@ -163,7 +171,7 @@ def predicted_errors(
         scalars[net] = replace(explicit_scalars(acts, deq.tau0), acts=acts)
     kernels = {net: kernel if net == Net.DEQ else kernel.explicit for net in scalars}
     return {
-        net.value: predict_on(covariances, counts, s, kernels[net], ridge, None).total
+        net.value: predict_on(covariances, counts, s, kernels[net], ridge, None, real=real).total
         for net, s in scalars.items()
     }
 

@@ -7,7 +7,7 @@ error is a tail probability; nothing is drawn and nothing trained (theory.md §1
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -145,12 +145,20 @@ def predict_on(
     *,
     bias: bool = False,
     form: Form | str | None = None,
+    real: bool = False,
 ) -> PredictedError:
-    """Predict for given moments of classes that all have samples."""
+    """Predict for given moments of classes that all have samples.
+
+    Parameters
+    ----------
+    real : bool
+        Whether they are those of real data, of which a mixture is a model: squares of inner
+        products, which do not concentrate there, are left out of the papers' form.
+    """
     if not isinstance(scalars, ImplicitScalars | ExplicitScalars | Coefficients):
         raise InputError(f"`scalars` is {shown(scalars)}; give scalars of a network.")
     forms = [Form.OWN_NORM, Form.PAPERS] if form is None else [Form.of(form, "form")]
-    if form is None and isinstance(scalars, Coefficients):
+    if real or (form is None and isinstance(scalars, Coefficients)):
         forms = [Form.PAPERS]
     ridge, n = number(ridge, "ridge", float, NOT_NEGATIVE), int(counts.sum())
     if width is not None:
@@ -158,7 +166,7 @@ def predict_on(
         check_peak(ridge, width, n)
     member = Kernel.of(kernel, "kernel")
     for chosen in forms:
-        setting = Regression(covariances, counts, scalars, member, chosen)
+        setting = Regression(covariances, counts, scalars, member, chosen, squares=not real)
         try:
             with np.errstate(all="ignore"):
                 return setting.predict(ridge, width, bias)
@@ -222,6 +230,7 @@ class Regression:
     scalars: Scalars
     kernel: Kernel
     form: Form
+    squares: bool = True
 
     def predict(self, ridge: float, width: int | None, bias: bool = False) -> PredictedError:
         """Return what is predicted; the ridge is in units of the mean diagonal."""
@@ -234,6 +243,7 @@ class Regression:
         else:
             shift = max(ridge, _LEAST) * unit
             layers = layers_of(self.scalars, self.kernel)
+            layers = layers if self.squares else layers.without_squares()
             finite = FiniteWidth(layers, self.covariances, self.counts, width)
             e = finite.solve(shift)
             amounts, effective = layers.amounts(e), shift / unit / float(e[-1])
@@ -266,6 +276,7 @@ class Regression:
         if self.form is Form.PAPERS:
             c = self.scalars
             c = c if isinstance(c, Coefficients) else c.coefficients(self.kernel)
+            c = c if self.squares else replace(c, c3=0.0)
             return papers_form(self.covariances, c, self.counts), c.d
         model = own_norm_form(
             self.covariances, kernel_expansion(self.scalars, self.kernel), self.counts

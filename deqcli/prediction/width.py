@@ -73,6 +73,11 @@ class Layers:
     feedback: float
     tau0: float
 
+    def without_squares(self) -> Layers:
+        """Return the same with c3 = 0 in all kernels."""
+        kept = np.array([1.0, 1.0, 0.0, 1.0])
+        return replace(self, own=self.own * kept, rest=self.rest * kept)
+
     def amounts(self, e: Array) -> Array:
         """Return :math:`E_l`, how much of each :math:`B_l` there is."""
         out, above = np.empty(e.size), 0.0

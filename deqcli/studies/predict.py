@@ -283,12 +283,9 @@ class Predict(Study[PredictSettings, Prepared]):
         moments = prepared.moments[place.mean_norm]
         # The same, as if features were independent, beside what is measured at finite width.
         kinds = (False, True) if place.width is not None and value in settings.values else (False,)
+        where = moments, counts, place.ridge, place.width, settings.bias
         rows = [
-            told(
-                network.predict(
-                    moments, counts, place.ridge, place.width, settings.bias, independent
-                )
-            )
+            told(network.predict(*where, independent=independent, real=not settings.drawn))
             for independent in kinds
             for network in prepared.networks[place.sigma_a2].values()
         ]

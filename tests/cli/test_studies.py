@@ -187,7 +187,7 @@ main()
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "kills"), list(zip(SMALL, (4, 4, 3, 3, 3, 3, 3), strict=True)), ids=list(SMALL)
+    ("name", "kills"), list(zip(SMALL, (4, 4, 3, 3, 3, 3, 3, 3), strict=True)), ids=list(SMALL)
 )
 def test_killed_at_any_moment_goes_on_to_the_same_bytes(name, kills, tmp_path):
     """Twenty kills over all studies, at moments drawn over the time of an unbroken run."""

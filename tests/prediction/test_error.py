@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from deqcli import GaussianMixture, explicit_scalars, implicit_scalars, match, predict_error
 from deqcli.data.mixture import toeplitz
 from deqcli.errors import ConvergenceError, InputError
+from deqcli.prediction.error import predict_on
 from deqcli.scalars import Coefficients
+from deqcli.spectral.covariances import covariances_of
 
 from .simulated import errors, outputs
 
@@ -212,6 +216,18 @@ def test_forms_that_do_not_apply():
     with pytest.raises(InputError, match="own-norm"):
         predict_error(mixture, [60, 60], s, form="own-norm")
     assert predict_error(papers(), [200, 200], s).form == "own-norm"
+
+
+@pytest.mark.parametrize("width", [None, 70])
+def test_real_data_is_a_mixture_without_squares(width):
+    mixture = papers(120, 2.0, 2.0)
+    counts = np.array([40, 50])
+    moments = covariances_of(mixture.means, mixture.covariances, None, counts / 90)
+    s = explicit_scalars(["relu"], 1.1)
+    found = predict_on(moments, counts, s, "ck", 0.1, width, real=True)
+    bare = replace(s.coefficients("ck"), c3=0.0)
+    assert found.total == pytest.approx(predict_on(moments, counts, bare, "ck", 0.1, width).total)
+    assert found.form == "papers"
 
 
 def test_bias_moves_unbalanced_outputs():
