@@ -16,8 +16,9 @@ def spectrum(settings: Any) -> float:
     """Of the spectra of the equivalents, of the exact kernel and of the average over networks."""
     n, p = settings.shape
     if not settings.dense:
-        # Half of a kernel; of each spectrum some hundred products with a few columns.
-        return _kernel(n, p) / 2 + 600.0 * n * n + 600.0 * n * p * len(settings.form)
+        # Half of a kernel, products of four columns and of one; those with samples, in spectra of
+        # the equivalents too; and orthogonal bases.
+        return _kernel(n, p) / 2 + 4000.0 * n * n + 8000.0 * n * p + 3e5 * n
     work = len(settings.form) * _spectrum(n)
     if Estimator.EXACT in settings.estimator:
         work += _kernel(n, p) + _spectrum(n)

@@ -170,6 +170,10 @@ class Spectrum(Study[SpectrumSettings, "Prepared"]):
             work = max(work, 40 * n * n)
         return peak(loading=self._loading(settings), held=held, work=work)
 
+    def memory_remedy(self, settings: SpectrumSettings) -> str:
+        remedy = super().memory_remedy(settings)
+        return f"take `storage` disk, or {remedy}" if settings.storage is Storage.MEMORY else remedy
+
     def _loading(self, settings: SpectrumSettings) -> int:
         from deqcli.data.laws import RealData
 
