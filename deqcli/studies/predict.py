@@ -164,6 +164,7 @@ class Predict(Study[PredictSettings, Prepared]):
     """
 
     name = "predict"
+    duration = "two to three minutes"
     settings = PredictSettings
     examples = (
         "",
