@@ -189,7 +189,7 @@ class Accuracy(Study[AccuracySettings, Prepared]):
     constants = {(): ("dataset",), ("net", "width", "trial"): ("parameters", "peak_memory")}
     digits = 9
     settings = AccuracySettings
-    duration = "about a quarter of an hour"
+    duration = "about 15 minutes"
     examples = (
         "",
         "--data fashion-mnist --train readout",

@@ -100,7 +100,7 @@ class Flow(Study[FlowSettings, Prepared]):
 
     name = "flow"
     settings = FlowSettings
-    duration = "about a quarter of an hour"
+    duration = "about 15 minutes"
     version = 3
     constants = {
         (): ("n", "p", "n_test", "data", "method", "init", "injection", "gamma0", "scaling",
