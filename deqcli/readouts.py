@@ -210,8 +210,12 @@ def readouts(
     [1, 2, 2]
     """
     chosen = activation(act)
+    found: dict[Net, ImplicitScalars | ExplicitScalars] = {}
     with silence_range_warning():
-        deq = implicit_scalars(chosen, sigma_a2, sigma_b2, tau0)
+        if Net.DEQ in nets:
+            found[Net.DEQ] = implicit_scalars(chosen, sigma_a2, sigma_b2, tau0)
+        if set(nets) <= {Net.DEQ}:
+            return {net: Readout(scalars, kernel) for net, scalars in found.items()}
         twin = match(chosen, sigma_a2, sigma_b2, tau0, kernel=kernel, X=X, seed=seed)
     if Net.MATCHED in nets and not twin.feasible:
         raise InputError(
@@ -219,7 +223,6 @@ def readouts(
             "`nets`, take `twin` data, or choose another `act` or `sigma_a2`."
         )
     explicit = {Net.MATCHED: twin.acts, Net.PLAIN: plain_network(chosen, twin.layers, tau0)}
-    found: dict[Net, ImplicitScalars | ExplicitScalars] = {Net.DEQ: deq}
     for net, acts in explicit.items():
         # What was fitted is not centred, and stays so.
         found[net] = replace(explicit_scalars(acts, tau0), acts=acts)

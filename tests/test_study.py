@@ -37,10 +37,7 @@ TINY = {
     "error-vs-n": {"n": [8, 16], "trials": 2, "act": ["tanh", "htanh:a=1,c=2"], "sigma-a2": 0.1},
     "visible": {"n": 20, "ratio": [2.0], "mean-norm": [1.0, 3.0], "trials": 2, "act": ["tanh"]},
     "match": {"n": 24, "p": 30},
-    "predict": {
-        "n": 16, "p": 20, "values": [8.0, 30.0], "trials": 2, "test-size": 10, "act": "tanh",
-        "sigma-a2": 0.1,
-    },
+    "predict": {"n": 16, "p": 20, "values": [8.0], "trials": 2, "test-size": 10, "nets": ["deq"]},
     "accuracy": {
         "data": "gmm", "p": 20, "train-size": 40, "test-size": 20, "widths": [8, 4], "epochs": 1,
         "trials": 2, "batch": 20,

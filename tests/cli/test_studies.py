@@ -33,7 +33,7 @@ SMALL = {
     "error-vs-n": "--n 64,32 --trials 2 --act tanh,relu",
     "visible": "--n 40 --ratio 2,1 --mean-norm 1,3 --trials 2 --act tanh,relu",
     "match": "--n 60 --p 80",
-    "predict": "--n 40 --p 50 --values 30,60 --trials 2 --test-size 40 --act tanh --sigma-a2 0.1",
+    "predict": "--n 40 --p 50 --values 30 --trials 2 --test-size 40 --nets deq",
     "accuracy": "--data gmm --p 50 --train-size 120 --test-size 60 --widths 32,16 --trials 2 "
     "--epochs 2 --batch 40",
     "flow": "--n 16 --p 10 --test-size 12 --steps 6 --widths 80,40 --trials 2",
@@ -251,7 +251,8 @@ def wrong_values():
     for name in SMALL:
         for option in options(get(name).settings):
             if option.many:
-                known = tuple(option.kind) if issubclass(option.kind, Enum) else ("a",)
+                known = (1.0,) if option.kind is float else ("a",)
+                known = tuple(option.kind) if issubclass(option.kind, Enum) else known
                 first = str((option.default or option.choices or known)[0])
                 yield name, option.flag, ",", "is empty; give at least one value"
                 yield name, option.flag, f"{first},{first}", f"has {first} twice; give each value"

@@ -34,7 +34,7 @@ TINY = {
     "spectrum": "--n 6 --p 12 --realizations 2 --width 9",
     "error-vs-n": "--n 8,9 --ratio 2 --trials 1 --act tanh --realizations 2 --width 9",
     "visible": "--n 16 --ratio 1 --mean-norm 2 --trials 1 --act tanh",
-    "predict": "--n 16 --p 20 --values 8 --trials 1 --test-size 8 --act tanh",
+    "predict": "--n 16 --p 20 --values 8 --trials 1 --test-size 8 --nets deq",
     "match": "--n 6 --p 12",
     "accuracy": "--data gmm --p 12 --train-size 12 --test-size 8 --batch 4 "
     "--widths 5 --epochs 1 --trials 1",
