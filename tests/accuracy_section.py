@@ -14,7 +14,7 @@ from typing import Any
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 #: The results that are told of.
-STEMS = ("quick/iclr-figure-3-a", "quick/iclr-figure-3-b", "quick/iclr-figure-3-c")
+STEMS = ("iclr-figure-3-a", "iclr-figure-3-b", "quick/iclr-figure-3-c")
 DATA = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10-vgg19": "CIFAR-10"}
 TRAINED = {"all": "all weights", "readout": "the readout"}
 HEAD = (

@@ -28,14 +28,10 @@ UNBACKED = {
 }
 #: Full-size results that are older than their study; out of this list once they are made again.
 STALE = {
-    "iclr/figure-1-left",
     "iclr/figure-1-right",
     "iclr/figure-2-mnist",
-    "iclr/figure-3-a",
-    "iclr/figure-3-b",
     "iclr/figure-3-c",
     "icml/accuracies",
-    "icml/error-vs-n",
     "gen/figure-1",
 }
 #: Sections that say how to use the program, not what was found.

@@ -91,4 +91,4 @@ def test_limits_are_points_of_their_own(deqcli):
 def test_help_states_the_default(deqcli):
     text = deqcli("accuracy", "--help").out
     assert "[default: mnist]" in text
-    assert "a quarter of an hour on two cores" in " ".join(text.split())
+    assert "minutes on two cores" in " ".join(text.split())
