@@ -91,7 +91,7 @@ def spectral_density(rng: Random) -> Any:
     operator = LinearOperator((4, 4), matvec=lambda v: diagonal * v.ravel(), dtype=np.float64)
     arguments = {
         "operator": hostile(rng, operator, 0.1),
-        "at": matrix(rng, 1, 3),
+        "at": hostile(rng, [0.0, 1.0], 0.2),
         "width": hostile(rng, 0.1),
         "probes": hostile(rng, 3),
         "steps": hostile(rng, 3),
