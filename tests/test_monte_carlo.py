@@ -6,6 +6,7 @@ from scipy import stats
 from scipy.special import erf, expit, ndtr
 from threadpoolctl import threadpool_limits
 
+import deqcli
 from deqcli.activations import Activation, activation
 from deqcli.bench import measure_monte_carlo
 from deqcli.errors import ConvergenceError, DataError, InputError
@@ -13,6 +14,7 @@ from deqcli.finite import weights
 from deqcli.finite.equilibrium import Elementwise, blocks
 from deqcli.finite.fixed_point import Status
 from deqcli.monte_carlo import Ensemble, Workspace, accumulate
+from deqcli.shared_settings import MonteCarloSettings
 from deqcli.vocabulary import Kernel
 
 ALL = tuple(Kernel)
@@ -393,3 +395,29 @@ def test_bad_settings_are_refused_in_one_sentence(change, words):
 def test_bad_data_are_refused(X):
     with pytest.raises(DataError, match="X"):
         simulate(X, Ensemble(activation("tanh"), 0.2, 0.8, 50), stream(0))
+
+
+@pytest.mark.parametrize("kernel", ["ck", "ntk"])
+@pytest.mark.parametrize("name", ["tanh", "relu"])
+def test_the_default_tolerance_biases_averages_far_less_than_sampling(name, kernel):
+    """The same networks solved to the default and to rounding: the difference is the bias."""
+    X = deqcli.GaussianMixture.papers(100).sample(80, np.random.default_rng(0)).X
+    act = deqcli.activation(name).centred(0.1, 0.9, 1.0)
+    settings, count = MonteCarloSettings(), 40
+
+    def average(tolerance):
+        ensemble = Ensemble(act, 0.1, 0.9, width=100, kernels=(kernel,), tolerance=tolerance)
+        return accumulate(X, ensemble, range(count), np.random.default_rng).mean(kernel)
+
+    fine = average(1e-6)
+    bias = deqcli.operator_distance(average(settings.tolerance), fine)
+    (exact,) = deqcli.implicit_kernels(X, act, 0.1).compute(kernel)
+    sampling = deqcli.operator_distance(fine, exact) * np.sqrt(count / settings.realizations)
+    assert 0 < 30 * bias < sampling
+
+
+def test_the_default_tolerance_follows_the_number_of_networks():
+    assert MonteCarloSettings().tolerance == pytest.approx(5e-4)
+    assert MonteCarloSettings(realizations=10).tolerance == 1e-3
+    assert MonteCarloSettings(realizations=100_000).tolerance == pytest.approx(2e-6)
+    assert MonteCarloSettings(realizations=10, tolerance=1e-5).tolerance == 1e-5

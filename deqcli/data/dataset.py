@@ -235,6 +235,8 @@ def order(
 def balanced(n: int, available: Sequence[int], names: Sequence[str], parameter: str) -> list[int]:
     """Share ``n`` samples out over the classes; what is left over goes to the first ones.
 
+    Where ``n`` is all there are, each class gives all of its own.
+
     Raises
     ------
     DataError
@@ -244,7 +246,11 @@ def balanced(n: int, available: Sequence[int], names: Sequence[str], parameter: 
     --------
     >>> balanced(5, [10, 10, 10], ["a", "b", "c"], "n")
     [2, 2, 1]
+    >>> balanced(5, [1, 4], ["a", "b"], "n")
+    [1, 4]
     """
+    if n == sum(available):
+        return list(available)
     base, extra = divmod(n, len(available))
     counts = [base + (index < extra) for index in range(len(available))]
     if n < len(available):
