@@ -2,6 +2,9 @@
 
 import csv
 import os
+
+# Workers share the cores: threads of BLAS beside them would only get in each other's way.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace

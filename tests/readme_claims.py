@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from accuracy_section import DATA
 from scipy.stats import ttest_1samp
 
 from deqcli.misprints import ERRATA, MEAN_NORM, RATIO, SIGMA_A2, SPHERE_RATIO
@@ -124,6 +123,8 @@ def found() -> list[str]:
 
 def trained() -> str:
     """Return what trainings say of twins and plain networks, all widths together."""
+    from accuracy_section import DATA
+
     counts = {"twin": 0, "plain": 0, "undecided": 0}
     verdicts = {measure: dict(counts) for measure in ("distance", "accuracy")}
     ends: dict[str, list[float]] = {"matched": [], "plain": []}

@@ -154,6 +154,7 @@ def test_components_take_a_share_of_the_squares():
     assert some > 5 * none
 
 
+@pytest.mark.slow
 def test_the_error_is_the_fluctuation_of_squares():
     """Its norm tends to 2 sqrt(2n)/p c3 T, and to order 1/n for odd activations."""
     sizes, errors = (200, 800), {"relu": [], "tanh": []}

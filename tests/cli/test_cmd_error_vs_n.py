@@ -9,6 +9,7 @@ import pytest
 from deqcli.runs import tables
 
 
+@pytest.mark.slow
 def test_slopes_on_a_small_grid(deqcli):
     done = deqcli("error-vs-n", "--n", "64,128,256,512,1024", "--trials", "2", "--name", "e")
     assert done.code == 0

@@ -13,6 +13,7 @@ from deqcli.false_claims import CLAIMS
 from deqcli.misprints import ERRATA
 
 
+@pytest.mark.slow
 def test_table_and_record(tmp_path, monkeypatch):
     monkeypatch.setattr(misprints, "NETWORKS", 3)
     monkeypatch.setattr(misprints, "WIDTH", 300)
