@@ -276,6 +276,7 @@ def test_distance_to_the_linearised_path_falls_with_the_width():
     assert peaks[1] > 1.26 * peaks[2]
 
 
+@pytest.mark.slow
 def test_small_first_steps_keep_descent_near_the_flow():
     """At full steps the distance to û(t) is that of the first step, whatever the width."""
     samples = problem(n=20, p=10)

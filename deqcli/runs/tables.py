@@ -99,6 +99,8 @@ def read(path: Path) -> pd.DataFrame:
 def _joined(table: pd.DataFrame, by: int, rows: pd.DataFrame) -> pd.DataFrame:
     if rows.empty:
         return table
+    # Missing text of a CSV reads as NaN, for some versions of pandas another thing than None.
+    rows = rows.where(rows.notna(), float("nan"))
     # Null alone tells no type; an empty column of a CSV reads as numbers.
     empty = [name for name in rows if rows[name].isna().all()]
     rows = rows.astype(dict.fromkeys(empty, float))

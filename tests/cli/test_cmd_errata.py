@@ -25,6 +25,7 @@ def test_prints_each_erratum_and_keeps_the_settings(deqcli):
     assert record["settings"] == {"n": [48, 96], "trials": 1, "seed": 0}
 
 
+@pytest.mark.usefixtures("no_small_runs")
 def test_dry_run_counts_the_points(deqcli):
     done = deqcli("errata", "--dry-run")
     assert done.code == 0

@@ -82,6 +82,7 @@ def test_sizes_have_their_folders(deqcli, three):
     assert Path("results/paper/icml-h-tanh.csv").exists()
 
 
+@pytest.mark.slow
 def test_missing_data_is_skipped_with_its_reason(deqcli, three):
     done = deqcli("-q", "reproduce", "gen/figure-1", "icml/h-tanh", "-j", "1")
     assert done.code == 3

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 
 from deqcli.runs import tables
 
@@ -69,7 +70,7 @@ def test_the_law_is_drawn_counted_and_said(deqcli):
     assert spikes["carries"].str.startswith("class").all()
     assert f"{law['spikes'][0]['position']:.4g} stands apart and carries class" in done.err
     bulk = rows[~rows["isolated"]]
-    assert np.trapezoid(bulk["density"], bulk["eigenvalue"]) == pytest.approx(1, abs=0.01)
+    assert trapezoid(bulk["density"], bulk["eigenvalue"]) == pytest.approx(1, abs=0.01)
     assert bulk["distribution"].iloc[-1] == pytest.approx(1, abs=1e-3)
     distances = table[table["source"] == "exact"].iloc[0]
     assert distances["own_norm"] < 0.1 * distances["distance"]
@@ -158,6 +159,7 @@ def test_a_refused_force_leaves_what_was_there(deqcli):
     assert {path: path.read_bytes() for path in Path("results").iterdir()} == before
 
 
+@pytest.mark.usefixtures("no_small_runs")
 def test_dry_run_counts_the_points(deqcli):
     # Two equivalents, the exact kernel, 400 realizations by 20.
     assert "23 points, 0 already done" in deqcli("spectrum", "--dry-run").out

@@ -143,7 +143,8 @@ def test_its_json_is_its_settings_and_a_second_call_does_nothing(
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow) if n == "errata" else n for n in SMALL]
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow) if n in ("errata", "accuracy") else n for n in SMALL],
 )
 def test_jobs_do_not_change_a_byte(name, deqcli):
     for jobs in ("1", "2"):

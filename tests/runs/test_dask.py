@@ -324,6 +324,7 @@ def test_somebody_else_at_the_address(tmp_path, monkeypatch, capfd, answer):
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_a_spectrum_on_a_cluster_gives_local_bytes(cluster, tmp_path, monkeypatch, capfd):
     """The same through the command line: two workers, then two local processes."""
     from deqcli.cli import run

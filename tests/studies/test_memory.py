@@ -84,6 +84,7 @@ def check_estimate(name, options, folder):
     assert measured / FACTOR < estimate < FACTOR * measured, (estimate, measured)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), SMALL)
 def test_the_estimate_is_near_the_peak(name, options, tmp_path):
     check_estimate(name, options, tmp_path)

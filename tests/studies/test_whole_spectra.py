@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 from scipy.sparse.linalg import aslinearoperator
 
 import deqcli
@@ -74,7 +75,7 @@ def test_densities_are_those_of_all_eigenvalues_to_their_error(kept, source):
     assert np.all(rows["distribution"] > lower - split - noise)
     assert np.all(rows["distribution"] < upper + split + noise)
     assert np.all(np.diff(rows["distribution"]) >= 0)
-    assert np.trapezoid(density, at) == pytest.approx(shares[-1] - shares[0], abs=0.02 + split)
+    assert trapezoid(density, at) == pytest.approx(shares[-1] - shares[0], abs=0.02 + split)
     assert np.median(error / density.max()) < 0.05
 
 
