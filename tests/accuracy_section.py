@@ -14,8 +14,9 @@ from typing import Any
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 #: The results that are told of.
-STEMS = ("iclr-figure-3-a", "iclr-figure-3-b", "quick/iclr-figure-3-c")
+STEMS = ("iclr-figure-3-a", "iclr-figure-3-b", "icml-accuracies", "quick/iclr-figure-3-c")
 DATA = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10-vgg19": "CIFAR-10"}
+ACTS = {"relu": "ReLU", "tanh": "tanh"}
 TRAINED = {"all": "all weights", "readout": "the readout"}
 HEAD = (
     "| width | twin: distance | plain: distance | nearer | twin: last loss / DEQ’s | plain: last "
@@ -98,7 +99,8 @@ def sentence(settings: Mapping[str, Any], findings: Mapping[str, Any]) -> str:
         parts.append(f"in {name} {said[row['nearer']]} ({farther})")
     data, trained = DATA.get(settings["data"], settings["data"]), TRAINED[settings["train"]]
     return (
-        f"{data}, {trained} trained, {settings['trials']} trials, width {widest}: "
+        f"{ACTS[settings['act']]} on {data}, {trained} trained, {settings['trials']} trials, width "
+        f"{widest}: "
         f"{parts[0]}; {parts[1]}."
     )
 

@@ -88,7 +88,7 @@ def head() -> list[str]:
 
 
 #: The trainings that the README sums up.
-TRAININGS = ("iclr-figure-3-a", "iclr-figure-3-b")
+TRAININGS = ("iclr-figure-3-a", "iclr-figure-3-b", "icml-accuracies")
 
 
 def found() -> list[str]:
@@ -123,29 +123,38 @@ def found() -> list[str]:
 
 def trained() -> str:
     """Return what trainings say of twins and plain networks, all widths together."""
-    from accuracy_section import DATA
+    from accuracy_section import ACTS, DATA
 
-    counts = {"twin": 0, "plain": 0, "undecided": 0}
-    verdicts = {measure: dict(counts) for measure in ("distance", "accuracy")}
+    kinds = ("twin", "plain", "undecided")
+    accuracy = dict.fromkeys(kinds, 0)
     ends: dict[str, list[float]] = {"matched": [], "plain": []}
+    names, losses = [], []
     for stem in TRAININGS:
-        widest = max(settings(stem)["widths"])
+        here, widest = settings(stem), max(settings(stem)["widths"])
+        names.append(f"{ACTS[here['act']]} on {DATA[here['data']]}")
+        loss = dict.fromkeys(kinds, 0)
         for row in findings(stem)["advantages"]:
             if row["width"]:
-                verdicts[row["measure"]][row["nearer"]] += 1
+                (loss if row["measure"] == "distance" else accuracy)[row["nearer"]] += 1
+        losses.append(loss)
         for row in findings(stem)["gaps"]:
             if row["width"] == widest:
                 ends[row["net"]].append(row["distance"])
-    loss, accuracy = verdicts["distance"], verdicts["accuracy"]
-    data = " and ".join(DATA[settings(stem)["data"]] for stem in TRAININGS)
+    widths = sum(losses[0].values())
     return (
-        f"At equal scale the twin's loss curve is nearer to the DEQ's than a plain network's in "
-        f"{loss['twin']} of {sum(loss.values())} comparisons ({data}, by width), the plain one's in "
-        f"{loss['plain']}; but by little: at width {widest} they are {span(ends['matched'])} and "
-        f"{span(ends['plain'])} apart from it, as root mean squares of log(loss / DEQ's loss). By "
-        f"test accuracy the twin is nearer in {accuracy['twin']}, the plain network in "
-        f"{accuracy['plain']}, and {accuracy['undecided']} are undecided"
+        f"At equal scale the twin's loss curve is nearer to the DEQ's than a plain network's at "
+        f"{_listed(loss['twin'] for loss in losses)} of {widths} widths ({_listed(names)}), the plain "
+        f"one's at {_listed(loss['plain'] for loss in losses)}; and by little: at width {widest} they "
+        f"are {span(ends['matched'])} and {span(ends['plain'])} apart from it, as root mean squares "
+        f"of log(loss / DEQ's loss). By test accuracy the twin is nearer in {accuracy['twin']} of "
+        f"{sum(accuracy.values())} cases, the plain network in {accuracy['plain']}, and "
+        f"{accuracy['undecided']} are undecided"
     )
+
+
+def _listed(values: Iterable[object]) -> str:
+    *first, last = map(str, values)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _kernel_changes() -> pd.Series:

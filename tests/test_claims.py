@@ -31,7 +31,6 @@ STALE = {
     "iclr/figure-1-right",
     "iclr/figure-2-mnist",
     "iclr/figure-3-c",
-    "icml/accuracies",
     "gen/figure-1",
 }
 #: Sections that say how to use the program, not what was found.
