@@ -37,6 +37,17 @@ def test_head_has_the_two_commands():
     assert all(line.startswith("deqcli ") for group in COMMANDS for line in group)
 
 
+def test_ci_calls_the_test_command():
+    script = ROOT / ".ci" / "run"
+    if not script.exists():
+        pytest.skip("an archive has no CI")
+    (line,) = re.findall(r"^  command=\$\((.*)\)$", script.read_text(), flags=re.MULTILINE)
+    found = subprocess.run(
+        ["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == SETUP[1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("group", COMMANDS, ids=lambda group: group[0])
 def test_commands_run(group, tmp_path):
