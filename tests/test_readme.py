@@ -62,6 +62,7 @@ def test_commands_run(group, tmp_path):
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code", re.findall(r"```python\n(.*?)```", README + PYTHON_PAGE, flags=re.DOTALL)
 )

@@ -83,6 +83,7 @@ def test_readout_alone_with_limits(deqcli):
     assert (tables.read(Path("results/a.csv"))["width"] == 0).sum() == 9
 
 
+@pytest.mark.slow
 def test_limits_are_points_of_their_own(deqcli):
     assert "15 points" in deqcli(*SMALL, "--dry-run").out
     assert "12 points" in deqcli(*SMALL, "--dry-run", "--limit", "none").out

@@ -129,6 +129,7 @@ def test_check_passes_and_names_what_differs(deqcli, three):
     assert {path.name: path.read_bytes() for path in Path("results").iterdir()} == before
 
 
+@pytest.mark.slow
 def test_check_without_committed_tables_says_so(deqcli, three):
     done = deqcli("-q", "reproduce", "icml/h-tanh", "--check", "-j", "1")
     assert done.code == 3
@@ -294,6 +295,7 @@ def test_results_of_other_settings_are_not_overwritten(deqcli, three):
     assert deqcli("-q", "reproduce", "icml/h-tanh", "-j", "1", "--force").code == 0
 
 
+@pytest.mark.slow
 def test_one_that_breaks_does_not_cost_the_others(deqcli, three, monkeypatch):
     match = type(study.get("match"))
     whole = match.prepare

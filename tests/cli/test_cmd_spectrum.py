@@ -165,6 +165,7 @@ def test_dry_run_counts_the_points(deqcli):
     assert "23 points, 0 already done" in deqcli("spectrum", "--dry-run").out
 
 
+@pytest.mark.slow
 def test_settings_from_toml_and_from_an_earlier_result(deqcli, tmp_path):
     settings = tmp_path / "s.toml"
     settings.write_text('act = "relu"\nsigma-a2 = 0.2\nn = 60\np = 80\nestimator = ["exact"]\n')

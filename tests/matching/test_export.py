@@ -161,6 +161,7 @@ def test_widths_are_one_a_layer(spline):
             module["Twin"](7, [20])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["numpy", "torch"])
 def test_the_file_is_a_program(tmp_path, target):
     raw = 3 * data(30, 5) + 2

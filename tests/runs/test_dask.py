@@ -150,6 +150,7 @@ def test_a_lost_scheduler_is_a_sentence_and_the_run_goes_on_without(
     assert (tmp_path / "out" / "toy.csv").read_bytes() == whole["toy.csv"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_a_run_on_a_cluster(gate, cluster, whole, start, wait_for, tmp_path, capfd):
     address, _ = cluster
     out = tmp_path / "out"
@@ -165,6 +166,7 @@ def test_ctrl_c_stops_a_run_on_a_cluster(gate, cluster, whole, start, wait_for, 
     assert (out / "toy.csv").read_bytes() == whole["toy.csv"]
 
 
+@pytest.mark.slow
 def test_a_lost_scheduler_leaves_a_sentence_and_no_traceback(
     gate, cluster, start, wait_for, tmp_path, capfd
 ):
@@ -246,6 +248,7 @@ def test_a_worker_that_does_not_answer_hangs_nothing(scheduler, add_worker, tmp_
         run_toy(tmp_path / "out", scheduler=address)
 
 
+@pytest.mark.slow
 def test_a_worker_that_joins_takes_over_from_one_that_is_lost(
     gate, scheduler, add_worker, whole, beside, tmp_path, monkeypatch
 ):
