@@ -21,8 +21,9 @@ from deqcli.kernels.pairs import ExplicitPairs, WeightedPairs
 from deqcli.kernels.tiles import Combination
 from deqcli.own_norms import kernel_expansion
 from deqcli.prediction.forms import RidgeForms
+from deqcli.prediction.layers import Layers, layers_of
 from deqcli.prediction.tails import wrong_share
-from deqcli.prediction.width import FiniteWidth, Layers, layers_of
+from deqcli.prediction.width import FiniteWidth
 from deqcli.scalars import Coefficients, ExplicitScalars, ImplicitScalars
 from deqcli.spectral.covariances import Covariances, covariances_of
 from deqcli.spectral.forms import Model, own_norm_form, papers_form
@@ -247,7 +248,7 @@ class Regression:
             finite = FiniteWidth(layers, self.covariances, self.counts, width)
             e = finite.solve(shift)
             amounts, effective = layers.amounts(e), shift / unit / float(e[-1])
-            found = _limits(finite.model(amounts), n, shift, over_draws=own)
+            found = _limits(finite.model(e), n, shift, over_draws=own)
             added = finite.variances(e, shift)
             if own:
                 # A class of longer samples has larger features, in all that the kernel is made of.

@@ -14,153 +14,26 @@ with :math:`\pi` the weights of the layers in the kernel that is used and B what
 explicit layer has r = 0. A DEQ is one layer with :math:`r^2 = \sigma_a^2m_1^2`: its features are
 :math:`(I - \sigma_am_1A/\sqrt m)^{-1}` times independent ones, and the singular values of such a
 matrix are known. One explicit layer has :math:`\lambda = \varrho(1 - df_1/m)`.
-
-Besides, a layer sees the squared norm of what is below it with noise: that of m features departs
-from its mean by a variance :math:`\operatorname{var}\phi^2/m`, as large as what samples' own norms
-do, 2/p, and no help in telling classes apart (theory.md §11).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import root
 
-from deqcli.activations import Activation
 from deqcli.errors import ConvergenceError
-from deqcli.gaussian import grid
 from deqcli.prediction.forms import RidgeForms
-from deqcli.scalars import Coefficients, ExplicitScalars, ImplicitScalars, layer_scalars
+from deqcli.prediction.layers import Layers
 from deqcli.spectral.covariances import Covariances
 from deqcli.spectral.forms import Model, noisy_norms, papers_form
-from deqcli.vocabulary import Kernel
 
 Array = NDArray[np.float64]
 # Relative steps of derivatives.
 _STEP = 1e-4
-
-
-@dataclass(frozen=True)
-class Layers:
-    r"""The random layers of a network, and the kernel that is made of them.
-
-    Attributes
-    ----------
-    own : ndarray of shape (L, 4)
-        c1, c2, c3, d of each :math:`B_l`.
-    links : ndarray of shape (L,)
-        :math:`a_l`; that of the first layer is not used.
-    weights : ndarray of shape (L,)
-        :math:`\pi_l`.
-    rest : ndarray of shape (4,)
-        B.
-    slopes, noises : ndarray of shape (L,)
-        A layer sees norms as ``slope * norm + noise``, the noise of variance ``noises / m``.
-    feedback : float
-        :math:`r^2`.
-    tau0 : float
-    """
-
-    own: Array
-    links: Array
-    weights: Array
-    rest: Array
-    slopes: Array
-    noises: Array
-    feedback: float
-    tau0: float
-
-    def without_squares(self) -> Layers:
-        """Return the same with c3 = 0 in all kernels."""
-        kept = np.array([1.0, 1.0, 0.0, 1.0])
-        return replace(self, own=self.own * kept, rest=self.rest * kept)
-
-    def amounts(self, e: Array) -> Array:
-        """Return :math:`E_l`, how much of each :math:`B_l` there is."""
-        out, above = np.empty(e.size), 0.0
-        for k in reversed(range(e.size)):
-            out[k] = e[k] * (self.weights[k] + above)
-            above = self.links[k] * out[k]
-        return out
-
-    def dressed(self, e: Array) -> Array:
-        """Return how much of each :math:`B_k` is in :math:`E_lK_l`, of shape (L, L)."""
-        kernels = np.eye(e.size)
-        for k in range(1, e.size):
-            kernels[k] += self.links[k] * e[k - 1] * kernels[k - 1]
-        return self.amounts(e)[:, None] * kernels
-
-    def coefficients(self, amounts: Array) -> Coefficients:
-        """Return the scalars of a kernel that is made of so much of each :math:`B_l`."""
-        c1, c2, c3, d = map(float, self.rest + amounts @ self.own)
-        return Coefficients(c1, c2, c3, d, self.tau0)
-
-    def shares(self, amounts: Array) -> Array:
-        """Return how much of each layer's own kernel :math:`G_l` is in it."""
-        return amounts - np.append(self.links[1:] * amounts[1:], 0.0)
-
-    def closure(self, e: Array) -> Array:
-        """Return :math:`x_l/m` for given :math:`e_l`."""
-        return np.asarray((1 - e) / (1 + self.feedback * e / (1 - self.feedback)) ** 2)
-
-
-def layers_of(
-    scalars: ImplicitScalars | ExplicitScalars | Coefficients, kernel: Kernel | str
-) -> Layers:
-    """Return the layers of the network that has these scalars; of bare ones, independent features.
-
-    Examples
-    --------
-    >>> from deqcli.scalars import explicit_scalars
-    >>> two = layers_of(explicit_scalars(["tanh", "relu"]), "ck")
-    >>> two.links.round(3), two.shares(two.amounts(np.ones(2))).round(12)
-    (array([0.367, 0.25 ]), array([0., 1.]))
-    """
-    one = np.ones(1)
-    if isinstance(scalars, Coefficients):
-        own = _vector(scalars)[None]
-        return Layers(own, one, one, np.zeros(4), one, 0 * one, 0.0, scalars.tau0)
-    member = Kernel.of(kernel, "kernel")
-    tangent, feedback = member.explicit is Kernel.NTK, 0.0
-    if isinstance(scalars, ImplicitScalars):
-        feedback = scalars.sigma_a2 * scalars.m1**2
-        weight = scalars.sigma_a2 if member.before_activation else 1.0
-        weights = np.array([weight / (1 - feedback) if tangent else weight])
-        own, links = _vector(scalars.coefficients(Kernel.CK))[None], one
-        slopes, noises = np.array([scalars.alpha4]), 0 * one
-        if scalars.act is not None:
-            heard = scalars.sigma_a2 / (1 - scalars.sigma_a2 * scalars.s)
-            noises = np.array([heard**2 * _norm_noise(scalars.act, scalars.tau)])
-    else:
-        steps = layer_scalars(scalars.acts, scalars.tau0)
-        links = np.array([m.m1**2 for _, _, m in steps])
-        kernels = np.stack([_vector(step.coefficients(Kernel.CK)) for step, _, _ in steps])
-        own = kernels - links[:, None] * np.vstack([np.zeros(4), kernels[:-1]])
-        # In the tangent kernel a layer's features have the slopes of all layers after it.
-        after = np.append(np.cumprod(links[:0:-1])[::-1], 1.0)
-        weights = after if tangent else np.eye(links.size)[-1]
-        seen, below = [(1.0, 0.0)], scalars.tau0
-        for step, act, m in steps:
-            seen.append((step.alpha4, m.s**2 * seen[-1][1] + _norm_noise(act, below)))
-            below = float(np.sqrt(step.tau2))
-        slopes, noises = np.array(seen[:-1]).T
-    layers = Layers(own, links, weights, np.zeros(4), slopes, noises, feedback, scalars.tau0)
-    limit = layers.amounts(np.ones(links.size)) @ own
-    return replace(layers, rest=_vector(scalars.coefficients(kernel)) - limit)
-
-
-def _vector(c: Coefficients) -> Array:
-    return np.array([c.c1, c.c2, c.c3, c.d])
-
-
-def _norm_noise(act: Activation, tau: float) -> float:
-    r"""Return :math:`\operatorname{var}\phi^2(\tau\xi)`."""
-    nodes, weights = grid(tau, act.kinks)
-    squares = np.asarray(act(tau * nodes), dtype=np.float64) ** 2
-    return float(weights @ squares**2 - (weights @ squares) ** 2)
 
 
 @dataclass(frozen=True)
@@ -181,29 +54,36 @@ class FiniteWidth:
     counts: NDArray[np.int64]
     width: int
 
-    def model(self, amounts: Array) -> Model:
-        """Return the kernel that is made of so much of each :math:`B_l`, its norms with noise."""
+    def model(self, e: Array) -> Model:
+        """Return the kernel that acts, its norms with noise."""
+        return self._model(self.layers.amounts(e), e)
+
+    def _model(self, amounts: Array, e: Array) -> Model:
+        """Return one that is made of so much of each :math:`B_l`."""
         layers = self.layers
         whole = layers.coefficients(amounts)
-        quiet = papers_form(self.covariances, whole, self.counts)
-        if not layers.noises.any():
-            return quiet
         own = amounts * layers.own[:, 1]
+        slopes, noises = layers.heard_norms(e).T
+        limits = layers.heard_norms(np.ones(e.size))[:, 0]
+        if not noises.any():
+            return papers_form(self.covariances, whole, self.counts)
         # The first is what no layer has noise in.
-        parts = [(whole.c2 - float(own.sum()), 0.0)]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = np.sqrt(layers.noises / self.width) / np.abs(layers.slopes)
-        parts += [(float(c), float(r)) for c, r in zip(own, ratios, strict=True) if c]
+        parts = [(whole.c2 - float(own.sum()), 1.0, 0.0)]
+        for c2, slope, noise, limit in zip(own, slopes, noises, limits, strict=True):
+            if c2:
+                deviation = float(np.sqrt(noise / self.width)) / abs(limit)
+                parts.append((float(c2), float(slope / limit), deviation))
         return noisy_norms(self.covariances, whole, self.counts, parts)
 
-    def forms(self, amounts: Array, ridge: float) -> RidgeForms:
-        """Return the regression with such a kernel."""
-        return RidgeForms(self.model(amounts), int(self.counts.sum()), ridge)
+    def forms(self, e: Array, ridge: float, added: Array | float = 0.0) -> RidgeForms:
+        """Return the regression with such a kernel, so much of each :math:`B_l` added."""
+        model = self._model(self.layers.amounts(e) + added, e)
+        return RidgeForms(model, int(self.counts.sum()), ridge)
 
     def traces(self, e: Array, ridge: float) -> Array:
         """Return :math:`x_l/m`."""
         layers = self.layers
-        found, kernels = self.forms(layers.amounts(e), ridge), layers.dressed(e) @ layers.own
+        found, kernels = self.forms(e, ridge), layers.dressed(e) @ layers.own
         equations, g = found.equations, found.state.g
         h = found.state.unknowns[: equations.n_classes][equations.classes]
         c1 = kernels[:, 0]
@@ -238,16 +118,14 @@ class FiniteWidth:
         :math:`V_l = \partial g^{-1}` along :math:`E_lK_l`.
         """
         layers, steps = self.layers, _STEP * e
-        slopes = np.stack(
-            _derivatives(lambda x: self.forms(layers.amounts(x), ridge).inverse, e, steps)
-        )
+        slopes = np.stack(_derivatives(lambda x: self.forms(x, ridge).inverse, e, steps))
         jacobian = np.stack(
             _derivatives(lambda x: self.traces(x, ridge) - layers.closure(x), e, steps), axis=1
         )
-        amounts, kernels = layers.amounts(e), layers.dressed(e)
+        kernels = layers.dressed(e)
         left = np.stack(
             _derivatives(
-                lambda x: 1 / self.forms(amounts + x @ kernels, ridge).state.g,
+                lambda x: 1 / self.forms(e, ridge, x @ kernels).state.g,
                 np.zeros(e.size),
                 np.full(e.size, _STEP),
             )

@@ -47,42 +47,44 @@ def papers_form(
     samples, one on each side.
     """
     side = np.array([1.0, -1.0])
-    return _grouped(covariances, coefficients, counts, [(coefficients.c2, side, 0 * side)])
+    return _grouped(covariances, coefficients, counts, side, [(coefficients.c2, 1.0, 0 * side)])
 
 
 def noisy_norms(
     covariances: Covariances,
     coefficients: Coefficients,
     counts: NDArray[np.int64],
-    parts: Sequence[tuple[float, float]],
+    parts: Sequence[tuple[float, float, float]],
 ) -> Model:
     r"""Return the model of a kernel in which several terms :math:`c_2vv^\top` see the norms.
 
-    Each is given by its :math:`c_2` and by the standard deviation of its noise, by which v departs
-    from the norms; noise of different terms has one sign. A class is four groups, on each side of
-    both.
+    Each is given by its :math:`c_2`, by the share of the norms' departures that v has, and by the
+    standard deviation of its noise; noise of different terms has one sign. A class is four groups,
+    on each side of both.
     """
     side, other = np.array([1.0, 1.0, -1.0, -1.0]), np.array([1.0, -1.0, 1.0, -1.0])
-    terms = [(c2, side, noise * other) for c2, noise in parts]
-    return _grouped(covariances, coefficients, counts, terms)
+    terms = [(c2, share, noise * other) for c2, share, noise in parts]
+    return _grouped(covariances, coefficients, counts, side, terms)
 
 
 def _grouped(
     covariances: Covariances,
     c: Coefficients,
     counts: NDArray[np.int64],
-    terms: Sequence[tuple[float, Array, Array]],
+    side: Array,
+    terms: Sequence[tuple[float, float, Array]],
 ) -> Model:
     k, p = len(counts), covariances.dimension
-    n, groups = int(counts.sum()), terms[0][1].size
+    n, groups = int(counts.sum()), side.size
     shares = counts / n
     traces, T = covariances.traces, covariances.products
     classes = np.repeat(np.arange(k), groups)
     alpha = c.c3 * T[np.ix_(classes, classes)] / p
-    for c2, side, noise in terms:
-        psi = np.tile(side, k) * np.sqrt(2 * np.diagonal(T) / p)[classes]
-        norm = (traces - shares @ traces)[classes] + psi + np.tile(noise, k)
-        alpha = alpha + c2 * np.outer(norm, norm)
+    psi = np.tile(side, k) * np.sqrt(2 * np.diagonal(T) / p)[classes]
+    norm = (traces - shares @ traces)[classes] + psi
+    for c2, share, noise in terms:
+        seen = share * norm + np.tile(noise, k)
+        alpha = alpha + c2 * np.outer(seen, seen)
     m = classes.size
     equations = Coupled(
         covariances,
@@ -96,8 +98,8 @@ def _grouped(
         coupling=np.zeros((k, k)),
         skews=np.zeros(k),
     )
-    side = np.tile(terms[0][1], k)
-    return Model(equations, _low_rank(equations, np.full(m, np.sqrt(c.c1)), alpha, side, n))
+    linear = np.full(m, np.sqrt(c.c1))
+    return Model(equations, _low_rank(equations, linear, alpha, np.tile(side, k), n))
 
 
 def own_norm_form(

@@ -164,6 +164,7 @@ class Predict(Study[PredictSettings, Prepared]):
     """
 
     name = "predict"
+    version = 2
     duration = "two to three minutes"
     settings = PredictSettings
     examples = (

@@ -11,6 +11,7 @@ from deqcli import GaussianMixture, explicit_scalars, implicit_scalars, match, p
 from deqcli.data.mixture import toeplitz
 from deqcli.errors import ConvergenceError, InputError
 from deqcli.prediction.error import predict_on
+from deqcli.prediction.layers import layers_of
 from deqcli.scalars import Coefficients
 from deqcli.spectral.covariances import covariances_of
 
@@ -300,6 +301,38 @@ def test_networks_of_finite_width(network, width):
         assert f.mean() == pytest.approx(found.mean[a, 0], abs=error + 0.02)
         # At width = n the deviation itself varies by a tenth from network to network.
         assert f.std() == pytest.approx(np.sqrt(found.covariance[a, 0, 0]), rel=0.08)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [200, 400])
+def test_layers_whose_norms_and_means_share_noise(width):
+    """Two ReLU layers on classes of different norms, where as if independent 0.02 is missing."""
+    mixture, counts = papers(500, 2.0, 8.0), [200, 200]
+    s = explicit_scalars(["relu", "relu"], mixture.statistics(np.array(counts)).tau0)
+    found = predict_error(mixture, counts, s, "ck", 0.01, width)
+    wrong = errors(mixture, counts, s, "ck", 0.01, width, draws=30, seed=7).mean(axis=1)
+    assert abs(found.total - wrong.mean()) < 2 * wrong.std(ddof=1) / np.sqrt(30)
+
+
+def test_noise_that_norms_and_means_share():
+    """The formula for what a layer hears, against the inverse of two noisy measurements."""
+    layers = layers_of(explicit_scalars(["relu", "gelu"], 1.1), "ck")
+    norms, e, a, b = layers.norms[0], 0.7, 2.0, 3.0
+    (slope, noise) = layers.heard_norms(np.array([e, 1.0]))[1]
+    # q = mean t + nu and r = slope t + (skew / variance) nu + rest, with nu'Qnu = y.
+    y, told = (1 / e - 1) / a, norms.skew / norms.variance
+    rest = y / norms.variance * (norms.noise - told * norms.skew)
+    noises = np.array([[y, told * y], [told * y, told**2 * y + rest]])
+    seen = np.array([norms.mean, norms.slope])
+    whole = seen @ np.linalg.solve(np.diag([1 / a, 1 / b]) + noises, seen)
+    heard = slope**2 / (1 / b + y / norms.variance * noise)
+    assert e * a * norms.mean**2 + heard == pytest.approx(whole, rel=1e-12)
+    # The moments themselves, from draws.
+    x = 1.1 * np.random.default_rng(0).standard_normal(10**6)
+    z = np.maximum(x, 0) - np.maximum(x, 0).mean()
+    assert norms.noise == pytest.approx(np.var(z**2), rel=0.02)
+    assert norms.skew == pytest.approx(np.mean(z**3), rel=0.02)
+    assert norms.variance == pytest.approx(np.var(z), rel=0.01)
 
 
 def test_the_peak_and_least_squares():
