@@ -47,6 +47,7 @@ TINY = {
     "errata": {"n": [16, 32], "trials": 1},
 }  # fmt: skip
 every_study = pytest.mark.parametrize("name", list(TINY))
+LONG = ("accuracy", "error-vs-n", "spectrum", "visible")
 
 
 @pytest.fixture(autouse=True)
@@ -162,7 +163,9 @@ def test_a_small_run_says_what_it_found(name):
     assert reseeded is None or reseeded.seed == 5
 
 
-@every_study
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in TINY]
+)
 def test_three_doors_give_the_same_numbers(name, tmp_path, monkeypatch, capsys):
     study, called = studies.get(name), tiny(name)
     monkeypatch.chdir(tmp_path)
