@@ -68,6 +68,8 @@ class Layers:
     heard : tuple of float
         The first layer sees norms as ``slope * norm + noise``: its slope, and m times the noise's
         variance.
+    echo : float
+        By how much a DEQ, which hears its own norms, repeats the noise of its features' mean.
     feedback : float
         :math:`r^2`.
     tau0 : float
@@ -79,6 +81,7 @@ class Layers:
     rest: Array
     norms: tuple[Norms, ...]
     heard: tuple[float, float]
+    echo: float
     feedback: float
     tau0: float
 
@@ -122,8 +125,14 @@ class Layers:
         .. math:: \text{slope } s - (1 - e)\frac{\kappa\eta}{\operatorname{var}\phi}, \qquad
            \text{variance } \frac1m\Big(\operatorname{var}\phi^2
            - (1 - e)\frac{\kappa^2}{\operatorname{var}\phi}\Big) .
+
+        In a DEQ both are one, :math:`q = \eta(t + h\psi) + \nu` with
+        :math:`h = \sigma_a^2/(1-\sigma_a^2s)`: its own :math:`\nu` comes back :math:`1 + o` times
+        as large, :math:`o = h\kappa\eta/\operatorname{var}\phi` the echo, and acts as a slope
+        :math:`(1 + (1 - e)((1 + o)^2 - 1))^{-1/2}` times as large.
         """
-        out = [self.heard]
+        slope, noise = self.heard
+        out = [(slope / float(np.sqrt(1 + (1 - e[0]) * ((1 + self.echo) ** 2 - 1))), noise)]
         for layer, known in zip(self.norms, 1 - e[:-1], strict=True):
             slope, noise = out[-1]
             told = float(known) * layer.skew / layer.variance
@@ -151,10 +160,10 @@ def layers_of(
     one = np.ones(1)
     if isinstance(scalars, Coefficients):
         own = _vector(scalars)[None]
-        return Layers(own, one, one, np.zeros(4), (), (1.0, 0.0), 0.0, scalars.tau0)
+        return Layers(own, one, one, np.zeros(4), (), (1.0, 0.0), 0.0, 0.0, scalars.tau0)
     member = Kernel.of(kernel, "kernel")
     tangent, feedback = member.explicit is Kernel.NTK, 0.0
-    norms: list[Norms] = []
+    norms, echo = list[Norms](), 0.0
     if isinstance(scalars, ImplicitScalars):
         feedback = scalars.sigma_a2 * scalars.m1**2
         weight = scalars.sigma_a2 if member.before_activation else 1.0
@@ -162,8 +171,10 @@ def layers_of(
         own, links = _vector(scalars.coefficients(Kernel.CK))[None], one
         heard = scalars.alpha4, 0.0
         if scalars.act is not None:
-            own_norms = _norms(scalars.act, scalars.tau, scalars.s, scalars.m2)
-            heard = scalars.alpha4, _fed_back(own_norms, scalars.sigma_a2)
+            known = _norms(scalars.act, scalars.tau, scalars.s, scalars.m2)
+            hears = scalars.sigma_a2 / (1 - scalars.sigma_a2 * scalars.s)
+            echo = hears * known.mean * known.skew / known.variance
+            heard = scalars.alpha4, hears**2 * (known.noise - known.skew**2 / known.variance)
     else:
         steps = layer_scalars(scalars.acts, scalars.tau0)
         links = np.array([m.m1**2 for _, _, m in steps])
@@ -176,7 +187,9 @@ def layers_of(
         for step, act, m in steps[:-1]:
             norms.append(_norms(act, below, m.s, m.m2))
             below = float(np.sqrt(step.tau2))
-    layers = Layers(own, links, weights, np.zeros(4), tuple(norms), heard, feedback, scalars.tau0)
+    layers = Layers(
+        own, links, weights, np.zeros(4), tuple(norms), heard, echo, feedback, scalars.tau0
+    )
     limit = layers.amounts(np.ones(links.size)) @ own
     return replace(layers, rest=_vector(scalars.coefficients(kernel)) - limit)
 
@@ -194,15 +207,3 @@ def _norms(act: Activation, tau: float, slope: float, second: float) -> Norms:
     noise = weights @ values**4 - (weights @ values**2) ** 2
     skew = weights @ values**3 - mean * (weights @ values**2)
     return Norms(slope, second / 2, float(noise), float(skew), float(variance))
-
-
-def _fed_back(norms: Norms, sigma_a2: float) -> float:
-    r"""Return m times the variance of the noise that a DEQ hears in its own norms.
-
-    Its features' mean is :math:`\eta(t + h\psi) + \nu`, :math:`h = \sigma_a^2/(1-\sigma_a^2s)`,
-    where the noise :math:`\psi` of the norm is in part that of the mean: in units of t it is
-    :math:`h^2\operatorname{var}\phi^2 + 2h\kappa/\eta`. Less than nothing is not heard.
-    """
-    heard = sigma_a2 / (1 - sigma_a2 * norms.slope)
-    shared = 2 * heard * norms.skew / norms.mean if norms.mean else 0.0
-    return max(heard**2 * norms.noise + shared, 0.0)
