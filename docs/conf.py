@@ -120,6 +120,8 @@ sphinx_gallery_conf = {
     "ignore_repr_types": r"matplotlib",
     "download_all_examples": False,
     "show_memory": False,
+    # Its page asks other hosts for scripts.
+    "write_computation_times": False,
     "reset_modules": (),
     "within_subsection_order": "FileNameSortKey",
     "remove_config_comments": True,

@@ -14,7 +14,21 @@ from typing import Any
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 #: The results that are told of.
-STEMS = ("iclr-figure-3-a", "iclr-figure-3-b", "icml-accuracies", "quick/iclr-figure-3-c")
+STEMS = (
+    "iclr-figure-3-a",
+    "iclr-figure-3-b",
+    "icml-accuracies",
+    "iclr-figure-3-c",
+    "accuracy-readout-mnist",
+    "accuracy-readout-fashion-mnist",
+)
+#: The papers' twin of two layers, matched in either kernel, at the DEQ's scale and at its own.
+RATES = (
+    "accuracy-rate-ntk",
+    "accuracy-rate-ck",
+    "accuracy-rate-ntk-own",
+    "accuracy-rate-ck-own",
+)
 DATA = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10-vgg19": "CIFAR-10"}
 ACTS = {"relu": "ReLU", "tanh": "tanh"}
 TRAINED = {"all": "all weights", "readout": "the readout"}
@@ -70,6 +84,29 @@ def table(findings: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def rates() -> str:
+    """Return a row for every way to match and to scale two layers."""
+    lines = [
+        "| twin has the scalars of | scale | twin: distance | plain: distance | nearer | twin: last "
+        "loss / DEQ’s | plain: last loss / DEQ’s |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for stem in RATES:
+        settings, findings = read(stem)
+        by_net = {row["net"]: row for row in findings["gaps"]}
+        pair = by_net["matched"], by_net["plain"]
+        nearer = {row["measure"]: row["nearer"] for row in findings["advantages"] if row["width"]}
+        cells = [
+            {"ck": "G", "ntk": "Θ"}[settings["match"]],
+            {"equal": "the DEQ’s", "own": "its own"}[settings["scale"]],
+            *(around(row["distance"], row["distance_interval"], 3) for row in pair),
+            nearer["distance"],
+            *map(ratio, pair),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def _percent(row: Mapping[str, Any]) -> float | None:
     half = row["accuracy_interval"]
     return None if half is None else 100 * half
@@ -108,3 +145,4 @@ def sentence(settings: Mapping[str, Any], findings: Mapping[str, Any]) -> str:
 if __name__ == "__main__":
     for each in STEMS:
         sys.stdout.write("\n".join([sentence(*read(each)), "", table(read(each)[1]), "", ""]))
+    sys.stdout.write(rates() + "\n")

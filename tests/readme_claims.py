@@ -88,7 +88,7 @@ def head() -> list[str]:
 
 
 #: The trainings that the README sums up.
-TRAININGS = ("iclr-figure-3-a", "iclr-figure-3-b", "icml-accuracies")
+TRAININGS = ("iclr-figure-3-a", "iclr-figure-3-b", "iclr-figure-3-c", "icml-accuracies")
 
 
 def found() -> list[str]:

@@ -102,6 +102,7 @@ def test_training_is_told_by_rule_from_the_results():
         settings, findings = accuracy_section.read(stem)
         assert accuracy_section.sentence(settings, findings) in FINDINGS, stem
         assert accuracy_section.table(findings) in FINDINGS, stem
+    assert accuracy_section.rates() in FINDINGS
 
 
 def test_verdicts_are_those_of_the_summary():
