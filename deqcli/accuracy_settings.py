@@ -99,8 +99,10 @@ class AccuracySettings(TrainingSettings, SourceSettings, DeqSettings):
         None,
         "linearised: train each network's limit of infinite width too, by its exact kernel on the "
         "same batches: the differences that theory predicts. Takes 4 train-size (train-size + "
-        "test-size) bytes.",
-        choices=("linearised", "none"), derive=_default_limit,
+        "test-size) bytes. regression: only say how well the DEQ's limit classifies when it is "
+        "trained to the end by least squares, with a ridge of 1e-3 of its kernel's mean diagonal; "
+        "on as many samples as a data set has.",
+        choices=("linearised", "regression", "none"), derive=_default_limit,
         default_text=f"linearised up to {_LIMIT_SAMPLES} training samples, none beyond",
     )  # fmt: skip
 

@@ -14,13 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from deqcli.activations import ActivationLike
 from deqcli.checks import NOT_NEGATIVE, Range, number
-from deqcli.classify import ridge_weights
-from deqcli.conjugate import solve_ridge
 from deqcli.data.dataset import fit_transform
-from deqcli.errors import ConvergenceError, InputError, MissingExtraError
+from deqcli.errors import InputError, MissingExtraError
+from deqcli.kernel_ridge import DIRECT, fit_kernel_ridge
 from deqcli.kernels.exact import ExactKernels, implicit_kernels
 from deqcli.kernels.matrix import check_samples
-from deqcli.operators import kernel_operator
 from deqcli.runs.memory import available_bytes
 from deqcli.vocabulary import Kernel as KernelName
 
@@ -40,8 +38,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-#: Samples whose outputs are made at a time: their kernel with the training samples is one matrix.
-_ROWS = 2048
 #: Step of the derivative in log sigma_a2: truncation and rounding, of kernels right to 1e-12, meet.
 _STEP = 1e-3
 
@@ -150,7 +146,7 @@ class _KernelRidge(BaseEstimator):  # type: ignore[misc]
         kernel: str = "ntk",
         ridge: float = 1e-3,
         preprocess: str = "centred",
-        direct: int = 20_000,
+        direct: int = DIRECT,
     ) -> None:
         self.act = act
         self.sigma_a2 = sigma_a2
@@ -165,29 +161,19 @@ class _KernelRidge(BaseEstimator):  # type: ignore[misc]
         name = KernelName.of(self.kernel, "kernel")
         self.scaling_, self.samples_ = fit_transform(X, self.preprocess)
         self.kernel_ = DEQKernel(self.act, self.sigma_a2, self.sigma_b2, name.value)
-        if len(X) <= number(self.direct, "direct", int, Range(least=0)):
-            # Copied, since the factorisation overwrites it.
-            self.dual_coef_, _ = ridge_weights(self.kernel_(self.samples_).copy(), targets, ridge)
-            return
-        operator = kernel_operator(
-            self.samples_, self.act, self.sigma_a2, self.sigma_b2, kernel=name,
+        self.fit_ = fit_kernel_ridge(
+            self.samples_, targets, self.act, self.sigma_a2, self.sigma_b2, kernel=name,
+            ridge=ridge, direct=number(self.direct, "direct", int, Range(least=0)),
             budget=max(available_bytes() or 0, 2.0**30),
         )  # fmt: skip
-        found = solve_ridge(operator, targets, ridge)
-        if not found.converged:
-            raise ConvergenceError(
-                f"conjugate gradients leave a residual of {found.residual:.2g} at `ridge` "
-                f"{ridge:g}; raise it, or `direct` if a matrix fits in memory."
-            )
-        self.dual_coef_, self.residual_ = found.weights, found.residual
+        self.dual_coef_ = self.fit_.weights
+        if self.fit_.residual is not None:
+            self.residual_ = self.fit_.residual
 
     def _outputs(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
         samples = validate_data(self, X, dtype=np.float64, reset=False)
-        moved = self.scaling_(samples)
-        parts = [moved[k : k + _ROWS] for k in range(0, len(moved), _ROWS)]
-        outputs = [self.kernel_(part, self.samples_) @ self.dual_coef_ for part in parts]
-        return np.concatenate(outputs)
+        return self.fit_.outputs(self.scaling_(samples))
 
 
 class DEQRegressor(RegressorMixin, _KernelRidge):  # type: ignore[misc]
@@ -251,7 +237,7 @@ class DEQRegressor(RegressorMixin, _KernelRidge):  # type: ignore[misc]
 class DEQClassifier(ClassifierMixin, _KernelRidge):  # type: ignore[misc]
     r"""Classification by a DEQ of infinite width: regression on centred one-hot labels.
 
-    It is how :func:`deqcli.run` finds the limit of infinite width in the study ``accuracy``.
+    ``deqcli accuracy --limit regression`` is the same.
 
     Parameters
     ----------

@@ -215,13 +215,15 @@ def accumulate(
         raise InputError(f"`ensemble` is {shown(ensemble)}; give an Ensemble.")
     if not callable(stream):
         raise InputError(f"`stream` is {shown(stream)}; give a function from int to Generator.")
-    if not isinstance(realizations, Iterable):
-        raise InputError(f"`realizations` is {shown(realizations)}; give a range.")
+    try:
+        numbers = iter(realizations)
+    except TypeError:
+        raise InputError(f"`realizations` is {shown(realizations)}; give a range.") from None
     workspace = Workspace(X, ensemble)
     n = len(workspace.input_gram)
     sums = {name: np.zeros((n, n)) for name in ensemble.kernels}
     records = []
-    for index in realizations:
+    for index in numbers:
         rng = stream(number(index, "realizations", int, Range(least=0)))
         if not isinstance(rng, np.random.Generator):
             raise InputError(f"`stream` returned {shown(rng)}; it must return a Generator.")

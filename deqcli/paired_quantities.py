@@ -49,6 +49,12 @@ def sentences(findings: Mapping[str, Any]) -> Iterator[str]:
                 f"{row['predicted']:+.2g} farther from the DEQ than the twin, the interval is "
                 f"+- {row['interval']:.2g}: {remedy}"
             )
+    if limit := findings.get("regression"):
+        solved = f", residual {limit['residual']:.1g}" if limit["residual"] else ""
+        yield (
+            f"infinite width, least squares with the exact {limit['kernel']}: test accuracy "
+            f"{100 * limit['accuracy']:.2f} %{solved}"
+        )
     shares = [
         f"{100 * row['share']:.0f} % at width {row['width']}"
         for row in findings["clipped"]

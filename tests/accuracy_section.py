@@ -87,8 +87,8 @@ def table(findings: Mapping[str, Any]) -> str:
 def rates() -> str:
     """Return a row for every way to match and to scale two layers."""
     lines = [
-        "| twin has the scalars of | scale | twin: distance | plain: distance | nearer | twin: last "
-        "loss / DEQ’s | plain: last loss / DEQ’s |",
+        "| twin has the scalars of | scale | twin: distance | plain: distance | nearer | twin: "
+        "last loss / DEQ’s | plain: last loss / DEQ’s |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for stem in RATES:

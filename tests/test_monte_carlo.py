@@ -391,6 +391,13 @@ def test_bad_settings_are_refused_in_one_sentence(change, words):
     assert str(caught.value).endswith((".", "?"))
 
 
+@pytest.mark.parametrize("realizations", [3, np.array(0.1), [0.5], [-1], None])
+def test_bad_realizations_are_refused(realizations):
+    ensemble = Ensemble(activation("tanh"), 0.2, 0.8, 50)
+    with pytest.raises(InputError, match="`realizations` is"):
+        accumulate(np.eye(2), ensemble, realizations, np.random.default_rng)
+
+
 @pytest.mark.parametrize("X", [np.zeros(3), np.zeros((0, 3)), np.zeros((3, 0)), [[1.0, np.nan]]])
 def test_bad_data_are_refused(X):
     with pytest.raises(DataError, match="X"):

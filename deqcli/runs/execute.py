@@ -345,7 +345,8 @@ class _Run:
                 findings=assembled.findings,
                 constants=constants,
                 outputs=_digests(store, suffixes),
-                timings=timings | {"assembly": time.perf_counter() - started},
+                timings=timings
+                | {"assembly": time.perf_counter() - started, "peak_bytes": memory.taken()},
             )
         store.finish(record)
         return _paths(store, record)

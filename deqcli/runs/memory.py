@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,6 +35,19 @@ def peak(*, loading: int, held: int, work: int) -> int:
     '1.24 GB'
     """
     return LIBRARIES + max(FIGURE, loading, held + work)
+
+
+def taken() -> int:
+    """Return the most bytes that this process, or one that it waited for, has had in memory.
+
+    Examples
+    --------
+    >>> taken() > 10_000_000
+    True
+    """
+    who = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
+    most = max(resource.getrusage(each).ru_maxrss for each in who)
+    return most if sys.platform == "darwin" else 1024 * most
 
 
 def format_bytes(count: float) -> str:

@@ -102,7 +102,7 @@ def collect(
     outputs : mapping of str to str
         SHA-256 by file name.
     timings : mapping of str to float
-        Seconds, and on how many processes.
+        Seconds, on how many processes, and the largest one's bytes of memory.
 
     Returns
     -------

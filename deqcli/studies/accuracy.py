@@ -133,6 +133,8 @@ class Accuracy(Study[AccuracySettings, Prepared]):
             for net in settings.nets:
                 for trial in range(settings.trials):
                     points[_key(net, width, trial)] = (net, width, trial)
+        if settings.limit == "regression":
+            points[_REGRESSION] = (Net.DEQ,)
         return points | {_limit_key(net): (net,) for net in _limits(settings)}
 
     def memory(self, settings: AccuracySettings) -> int:
@@ -143,6 +145,10 @@ class Accuracy(Study[AccuracySettings, Prepared]):
         q, m = settings.test_size or n, max(settings.widths)
         # The kernel, and the samples it is made of once more.
         limits = 4 * n * (n + q) + 8 * (n + q) * p if _limits(settings) else 0
+        if settings.limit == "regression":
+            from deqcli.kernel_ridge import ridge_bytes
+
+            limits = ridge_bytes(n, p)
         history = 80 if settings.solver == Solver.ANDERSON else 20
         network = 8 * m * (m + p) + history * m * settings.batch
         if settings.train == "readout":
@@ -163,7 +169,8 @@ class Accuracy(Study[AccuracySettings, Prepared]):
 
         settings, data, test = prepared.settings, prepared.data, prepared.test
         if width is None:
-            return self._compute_limit(prepared, net)
+            limit = self._regress if settings.limit == "regression" else self._compute_limit
+            return limit(prepared, net)
         network = self._network(prepared, net, width, trial)
         history = train(network, data, test, settings, self.stream(settings, "order", trial))
         epochs = len(history.status)
@@ -209,6 +216,22 @@ class Accuracy(Study[AccuracySettings, Prepared]):
             [self.stream(settings, "order", trial) for trial in trials],
         )
 
+    def _regress(self, prepared: Prepared, net: Net) -> Arrays:
+        """Train the limit of the DEQ to the end by least squares."""
+        import numpy as np
+
+        from deqcli.kernel_ridge import fit_kernel_ridge
+        from deqcli.training.scale import deciding_kernel
+
+        nets, data, test = prepared.nets, prepared.data, prepared.test
+        fit = fit_kernel_ridge(
+            data.X, np.eye(data.n_classes)[data.y] - 1 / data.n_classes, nets.act, nets.sigma_a2,
+            nets.sigma_b2, kernel=deciding_kernel(prepared.settings.train),
+        )  # fmt: skip
+        right = fit.outputs(test.X).argmax(axis=1) == test.y
+        residual = np.nan if fit.residual is None else fit.residual
+        return {"accuracy": np.array(np.mean(right)), "residual": np.array(residual)}
+
     def assemble(self, prepared: Prepared, load: Load) -> Assembled:
         """Make the table, one row an epoch, and the differences at each width.
 
@@ -253,6 +276,7 @@ class Accuracy(Study[AccuracySettings, Prepared]):
                 "advantages": paired.advantages(table),
                 "resolution": paired.resolution(table),
                 "clipped": paired.clipped(table).reset_index().to_dict("records"),
+                "regression": _regression(settings, load),
                 "stopped": stopped,
                 "scales": {net.value: vars(scale) for net, scale in prepared.scales.items()},
                 "twin": prepared.nets.twin.as_record(),
@@ -275,12 +299,27 @@ class Accuracy(Study[AccuracySettings, Prepared]):
         return QUANTITIES
 
 
+_REGRESSION = "deq regression"
+
+
 def _key(net: Net, width: int, trial: int) -> str:
     return f"{net} width={width} trial={trial}"
 
 
 def _limit_key(net: Net) -> str:
     return f"{net} limit"
+
+
+def _regression(settings: AccuracySettings, load: Load) -> dict[str, Any] | None:
+    """Return what least squares made of the limit, if it was asked for."""
+    if settings.limit != "regression":
+        return None
+    from deqcli.training.scale import deciding_kernel
+
+    found = {name: float(value) for name, value in load(_REGRESSION).items()}
+    residual = None if found["residual"] != found["residual"] else found["residual"]
+    kernel = deciding_kernel(settings.train).value
+    return {"kernel": kernel, "accuracy": found["accuracy"], "residual": residual}
 
 
 def _limits(settings: AccuracySettings) -> tuple[Net, ...]:

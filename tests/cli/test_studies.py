@@ -173,6 +173,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(finished, deqcli, monkeypa
         assert deqcli(*finished.words("--name", "x", "-j", "1")).code == 0
     record = json.loads(Path("results/x.json").read_text())
     assert record["timings"]["reused"] == 2
+    assert 10**8 < record["timings"]["peak_bytes"] < 10**10
     assert_same_files(finished.name, Path("results/x.csv"), finished.folder / "results/x.csv")
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import deqcli
+import deqcli.kernel_ridge
 from deqcli import study
 from deqcli.errors import ExistenceError, InputError
 from deqcli.runs import tables
@@ -250,3 +251,27 @@ def test_mnist(real_data):
     prepared = STUDY.prepare(settings)
     for net in Net:
         assert STUDY.compute(prepared, net, 128, 0)["test_accuracy"][-1] > 0.85
+
+
+@pytest.mark.parametrize("direct", [20_000, 50])
+@pytest.mark.parametrize(("train", "kernel"), [("all", "ntk"), ("readout", "ck")])
+def test_least_squares_with_the_limit(train, kernel, direct, monkeypatch, tmp_path):
+    """Against the equations written out, whether solved directly or by conjugate gradients."""
+    monkeypatch.setattr(deqcli.kernel_ridge.fit_kernel_ridge, "__kwdefaults__", {
+        **deqcli.kernel_ridge.fit_kernel_ridge.__kwdefaults__, "direct": direct,
+    })  # fmt: skip
+    settings = make(limit="regression", train=train, widths=(16,), trials=1)
+    found = run(settings, out=tmp_path, name="r", jobs=1)
+    prepared = STUDY.prepare(settings)
+    data, test, nets = prepared.data, prepared.test, prepared.nets
+    variances = nets.act, nets.sigma_a2, nets.sigma_b2
+    (K,) = deqcli.implicit_kernels(data.X, *variances).compute(kernel)
+    (k,) = deqcli.implicit_kernels(test.X, *variances, data.X).compute(kernel)
+    targets = np.eye(3)[data.y]
+    weights = np.linalg.solve(K + 1e-3 * np.trace(K) / len(K) * np.eye(len(K)), targets - 1 / 3)
+    limit = found.findings["regression"]
+    assert limit["kernel"] == kernel
+    assert limit["accuracy"] == np.mean((k @ weights).argmax(axis=1) == test.y)
+    assert (limit["residual"] is None) == (direct > 200)
+    assert f"exact {kernel}: test accuracy" in "\n".join(STUDY.sentences(found.findings))
+    assert not set(found.table["net"]) - set(Net)
