@@ -65,6 +65,8 @@ LARGE = [
     ("accuracy", {"data": "gmm", "p": 200, "train_size": 5000, "test_size": 5000, "widths": 2000,
                   "train": "readout", "limit": "none", **ONCE}),
     ("accuracy", {"data": "mnist", "train_size": 20_000, "widths": 64, **ONCE}),
+    ("accuracy", {"data": "gmm", "p": 300, "train_size": 4000, "widths": 32,
+                  "limit": "regression", **ONCE}),
     ("accuracy", {"data": "own.npz", "widths": 64, **ONCE}),
 ]  # fmt: skip
 
