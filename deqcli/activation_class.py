@@ -135,6 +135,7 @@ class Activation(Displayed):
             derivative = functions.Bound(functions.difference, function, kinks)
         else:
             derivative = functions.guarded(derivative, f"the derivative of {label}")
+            functions.check_derivative(function, derivative, kinks, label)
         if lipschitz is None:
             lipschitz = functions.steepest(derivative)
         elif (slope := functions.steepest_secant(function)) > 1.000001 * lipschitz:

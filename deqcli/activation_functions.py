@@ -208,6 +208,29 @@ def difference(function: Function, kinks: tuple[float, ...], x: NDArray[Any]) ->
     return np.asarray(slope)
 
 
+def check_derivative(
+    function: Function, derivative: Function, kinks: tuple[float, ...], label: str
+) -> None:
+    """Refuse a derivative that is not the function's, at more than a tenth of many points.
+
+    Examples
+    --------
+    >>> check_derivative(np.sin, np.cos, (), "sin")
+    """
+    x = np.linspace(-3, 3, 61)
+    with np.errstate(all="ignore"):
+        given = np.asarray(derivative(x), dtype=float)
+        found = difference(function, kinks, x)
+        off = np.nan_to_num(np.abs(given - found), nan=np.inf) / (1 + np.abs(found))
+    off[~np.isfinite(found)] = 0.0
+    if np.mean(off > 1e-3) > 0.1:
+        worst = int(off.argmax())
+        raise ActivationError(
+            f"{label}: its `derivative` is {given[worst]:.4g} at {x[worst]:.4g}, where its slope "
+            f"is {found[worst]:.4g}; give the right one, or none."
+        )
+
+
 def _wide_grid() -> NDArray[np.float64]:
     far = np.geomspace(10, 1000, 200)
     return np.concatenate([-far[:0:-1], np.linspace(-10, 10, 20001), far[1:]])

@@ -135,7 +135,7 @@ def _number_or_rows(value: float | Array, name: str, n: int) -> float | Array:
     """Return a number, or a matrix (a vector for the ridge) with a row for each sample."""
     if not isinstance(value, np.ndarray) or value.ndim == 0:
         return number(value, name, float, Range(least=-LARGEST, most=LARGEST))
-    rows = check_samples(value.reshape(len(value), -1), name)
+    rows = check_samples(value[:, None] if value.ndim == 1 else value, name)
     if len(rows) != n or (name == "ridge" and rows.shape[1] != 1):
         raise DataError(f"`{name}` has shape {np.shape(value)}; give a row for each sample.")
     return rows.ravel() if name == "ridge" else rows

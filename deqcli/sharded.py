@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from deqcli.checks import shown
+from deqcli.checks import Range, number, shown
 from deqcli.errors import InputError, RunError, silence_range_warning
 from deqcli.kernels.matrix import check_samples
 from deqcli.kernels.tiles import SIDE
@@ -189,6 +189,7 @@ def cluster_operator(
     samples = check_samples(X, "X", least=2)
     if not isinstance(scheduler, str):
         raise InputError(f"`scheduler` is {shown(scheduler)}; give an address.")
+    components = number(components, "components", int, Range(least=0))
     labels = check_labels(np.zeros(len(samples), int) if y is None else y, len(samples))
     options: dict[str, Any] = {
         "act": act, "sigma_a2": sigma_a2, "sigma_b2": sigma_b2, "kernel": kernel,

@@ -161,13 +161,35 @@ def trained() -> str:
                 ends[row["net"]].append(row["distance"])
     widths = sum(losses[0].values())
     return (
-        f"At equal scale the twin's loss curve is nearer to the DEQ's than a plain network's at "
-        f"{_listed(loss['twin'] for loss in losses)} of {widths} widths ({_listed(names)}), the plain "
+        f"{_two_layers()} With one layer, fitted to the data, the twin's loss curve is nearer to the "
+        f"DEQ's than a plain network's at {_listed(loss['twin'] for loss in losses)} of {widths} widths ({_listed(names)}), the plain "
         f"one's at {_listed(loss['plain'] for loss in losses)}; and by little: at width {widest} they "
         f"are {span(ends['matched'])} and {span(ends['plain'])} apart from it, as root mean squares "
         f"of log(loss / DEQ's loss). By test accuracy the twin is nearer in {accuracy['twin']} of "
         f"{sum(accuracy.values())} cases, the plain network in {accuracy['plain']}, and "
         f"{accuracy['undecided']} are undecided"
+    )
+
+
+def _two_layers() -> str:
+    """Say how the papers' twins of two layers train, by the kernel that they share."""
+    rows = {}
+    for stem in ("rate-ntk", "rate-ck", "rate-ntk-own", "rate-ck-own"):
+        found = findings(f"accuracy-{stem}")
+        ends = {gap["net"]: np.exp(gap["end"]) for gap in found["gaps"]}
+        (nearer,) = (row["nearer"] for row in found["advantages"]
+                     if row["width"] and row["measure"] == "distance")  # fmt: skip
+        rows[stem] = ends["matched"], ends["plain"], nearer
+    equal, own = rows["rate-ntk"], rows["rate-ntk-own"]
+    other, raw = rows["rate-ck"], rows["rate-ck-own"]
+    here = settings("accuracy-rate-ntk")
+    does = {"twin": "it does", "plain": "it does not", "undecided": "that is undecided"}[equal[2]]
+    return (
+        f"With two layers that have the DEQ's four scalars, as in the papers, {does}: after "
+        f"{here['epochs']} epochs at learning rate {here['learning_rate']:g} and equal scale the twin "
+        f"that shares Θ has {equal[0]:.2f} of the DEQ's loss, the one that shares G {other[0]:.2f}, a "
+        f"plain network {equal[1]:.2f}; each at its own scale {own[0]:.2f}, {raw[0]:.2f} and "
+        f"{own[1]:.2f}."
     )
 
 

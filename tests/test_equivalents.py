@@ -155,6 +155,8 @@ def test_bad_input():
     stats = deqcli.GaussianMixture.papers(20).statistics(np.array([5, 5]))
     with pytest.raises(DataError, match="do not match"):
         deqcli.equivalent(X, np.zeros(10), s, statistics=stats)
+    with pytest.raises(DataError, match="`ridge` has 0 sample"):
+        deqcli.Equivalent(X, 0.5, np.zeros((10, 1)), np.zeros((1, 1)), np.array([]))
 
 
 def test_operator_norms_against_dense():

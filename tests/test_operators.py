@@ -85,6 +85,15 @@ def test_what_does_not_fit_is_refused_before_it_is_begun():
         deqcli.kernel_operator(X, "tanh", 0.1, budget=1e5)
 
 
+@pytest.mark.parametrize("components", ["x", [1, 2], 5e-324, -1])
+def test_components_are_a_number_wherever_panels_are_kept(components):
+    X, _ = data(30, 20)
+    with pytest.raises(InputError, match="`components` is"):
+        deqcli.kernel_operator(X, "tanh", 0.1, components=components)
+    with pytest.raises(InputError, match="`components` is"):
+        deqcli.cluster_operator(X, "tanh", 0.1, components=components, scheduler="").__enter__()
+
+
 @pytest.mark.slow
 def test_memory_is_as_estimated():
     X, y = data(3000, 100)
