@@ -30,8 +30,6 @@ UNBACKED = {
 STALE = {
     "iclr/figure-1-right",
     "iclr/figure-2-mnist",
-    "iclr/figure-3-c",
-    "gen/figure-1",
 }
 #: Sections that say how to use the program, not what was found.
 MANUAL = {"Install", "Use", "Where to go on"}
