@@ -20,7 +20,8 @@ LABELS = {"deq": "DEQ", "matched": "matched explicit", "plain": "plain explicit"
 _MARKERS = {"deq": "o", "matched": "s", "plain": "^"}
 # Side by side, that bars of one width do not hide one another.
 _ASIDE = {"deq": 1.0, "matched": 0.94, "plain": 1.06}
-_ROWS = 3
+# Panels that the DEQ has without others beside it.
+_ALONE = 3
 # The largest log ratio that is drawn.
 _FAR = 5.0
 
@@ -28,6 +29,8 @@ _FAR = 5.0
 @styled
 def draw(table: pd.DataFrame) -> Figure:
     """Draw differences from the DEQ along epochs and against width; three rows a data set.
+
+    One row where the DEQ is alone.
 
     Bars and bands are 95 % intervals by Student's t over trials.
 
@@ -37,25 +40,32 @@ def draw(table: pd.DataFrame) -> Figure:
         As ``deqcli accuracy`` writes it; tables of several data sets may be joined.
     """
     datasets = list(dict.fromkeys(table["dataset"])) or ["nothing trained"]
-    figure = Figure(figsize=(PAGE, 0.4 + 1.9 * _ROWS * len(datasets)), layout="constrained")
-    grid = figure.add_gridspec(_ROWS * len(datasets), 3)
+    compared = table.empty or table["net"].isin(paired.OTHERS).any()
+    rows = 3 if compared else 1
+    figure = Figure(figsize=(PAGE, 0.4 + 1.9 * rows * len(datasets)), layout="constrained")
+    grid = figure.add_gridspec(rows * len(datasets), 3)
     for number, dataset in enumerate(datasets):
-        here, top = table[table["dataset"] == dataset], _ROWS * number
-        _draw_curves(figure.add_subplot(grid[top, :2]), here, str(dataset))
-        panels = [
-            figure.add_subplot(grid[top + place // 3, place % 3]) for place in range(2, 3 * _ROWS)
-        ]
-        differences = paired.differences(here)
-        for axes, measure in zip(panels, ("loss", "end", "distance"), strict=False):
-            _draw_differences(axes, differences[measure])
-        _draw_differences(panels[3], 100 * differences["accuracy"])
-        _draw_accuracies(panels[4], here)
-        _draw_clipped(panels[5], here)
-        _draw_times(panels[6], here)
-        for axes, title, label in zip(panels, _TITLES, _UNITS, strict=True):
+        here, top = table[table["dataset"] == dataset], rows * number
+        places = range(2 if compared else 0, 3 * rows)
+        panels = [figure.add_subplot(grid[top + place // 3, place % 3]) for place in places]
+        if compared:
+            _draw_curves(figure.add_subplot(grid[top, :2]), here, str(dataset))
+            differences = paired.differences(here)
+            for axes, measure in zip(panels, ("loss", "end", "distance"), strict=False):
+                _draw_differences(axes, differences[measure])
+            _draw_differences(panels[3], 100 * differences["accuracy"])
+        accuracies, clipped, times = panels[-_ALONE:]
+        _draw_accuracies(accuracies, here)
+        _draw_clipped(clipped, here)
+        _draw_times(times, here)
+        for axes, title, label in zip(
+            panels, _TITLES[-len(panels) :], _UNITS[-len(panels) :], strict=True
+        ):
             axes.set_title(title)
             axes.set_ylabel(label)
-            width_axis(axes, sorted(set(here["width"])), axes not in panels[5:])
+            width_axis(axes, sorted(set(here["width"])), axes not in (clipped, times))
+        if not compared:
+            accuracies.set_title(f"{dataset}: test accuracy")
     figure.legend(
         *_legend(table), loc="outside upper center", ncols=4, title_fontsize=7.5,
         title="bars and band: 95 % intervals of the mean over trials",
@@ -86,6 +96,9 @@ def _legend(table: pd.DataFrame) -> tuple[list[Line2D], list[str]]:
     if "predicted_accuracy" in table:
         handles.append(Line2D([], [], color="0.3", ls=":"))
         labels.append("predicted, least squares to the end")
+    if "deq_regression_accuracy" in table:
+        handles.append(Line2D([], [], color=DEQ, ls="-."))
+        labels.append("DEQ of infinite width, least squares")
     return handles, labels
 
 
@@ -137,6 +150,8 @@ def _draw_accuracies(axes: Axes, table: pd.DataFrame) -> None:
         for net, value in table.groupby("net")["predicted_accuracy"].first().items():
             if net in COLORS:
                 axes.axhline(float(value), color=COLORS[str(net)], ls=":", lw=1)
+    if "deq_regression_accuracy" in table and len(table):
+        axes.axhline(table["deq_regression_accuracy"].iloc[0], color=DEQ, ls="-.", lw=1)
     for net in Net:
         _draw_against_width(axes, final[net], net.value)
 

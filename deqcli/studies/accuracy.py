@@ -71,7 +71,10 @@ class Accuracy(Study[AccuracySettings, Prepared]):
 
     name = "accuracy"
     version = 2
-    constants = {(): ("dataset",), ("net", "width", "trial"): ("parameters", "peak_memory")}
+    constants = {
+        (): ("dataset", "deq_regression_accuracy"),
+        ("net", "width", "trial"): ("parameters", "peak_memory"),
+    }
     digits = 9
     settings = AccuracySettings
     duration = "about 15 minutes"
@@ -265,6 +268,9 @@ class Accuracy(Study[AccuracySettings, Prepared]):
         if predicted := errors_of_trio(prepared.nets, prepared.data, settings):
             names = table["net"].str.removesuffix(paired.LIMIT)
             table["predicted_accuracy"] = 1 - names.map(predicted)
+        regression = _regression(settings, load)
+        if regression:
+            table["deq_regression_accuracy"] = regression["accuracy"]
         gaps = paired.gaps(table)
         limits = gaps["width"] == paired.INFINITE
         return Assembled(
@@ -276,7 +282,7 @@ class Accuracy(Study[AccuracySettings, Prepared]):
                 "advantages": paired.advantages(table),
                 "resolution": paired.resolution(table),
                 "clipped": paired.clipped(table).reset_index().to_dict("records"),
-                "regression": _regression(settings, load),
+                "regression": regression,
                 "stopped": stopped,
                 "scales": {net.value: vars(scale) for net, scale in prepared.scales.items()},
                 "twin": prepared.nets.twin.as_record(),
