@@ -46,10 +46,11 @@ def draw(table: pd.DataFrame) -> Figure:
     grid = figure.add_gridspec(rows * len(datasets), 3)
     for number, dataset in enumerate(datasets):
         here, top = table[table["dataset"] == dataset], rows * number
+        if compared:
+            _draw_curves(figure.add_subplot(grid[top, :2]), here, str(dataset))
         places = range(2 if compared else 0, 3 * rows)
         panels = [figure.add_subplot(grid[top + place // 3, place % 3]) for place in places]
         if compared:
-            _draw_curves(figure.add_subplot(grid[top, :2]), here, str(dataset))
             differences = paired.differences(here)
             for axes, measure in zip(panels, ("loss", "end", "distance"), strict=False):
                 _draw_differences(axes, differences[measure])

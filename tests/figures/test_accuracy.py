@@ -149,3 +149,14 @@ def test_all_stopped_can_be_drawn():
     # No difference is claimed; what the epochs cost was measured all the same.
     assert not any(by_color(axes) for axes in panels)
     assert set(by_color(seconds)) == set(COLORS.values())
+
+
+def test_a_deq_alone_has_one_row_and_its_regression():
+    table = make_table(limits=False).query("net == 'deq'").assign(deq_regression_accuracy=0.95)
+    figure = draw(table)
+    accuracy, _, seconds = figure.axes
+    assert accuracy.get_title() == "mnist: test accuracy"
+    np.testing.assert_allclose(by_color(seconds)[DEQ].get_ydata(), [0.96, 1.92, 3.84])
+    assert [0.95, 0.95] in [list(line.get_ydata()) for line in accuracy.lines]
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["DEQ", "DEQ of infinite width, least squares"]
