@@ -116,7 +116,8 @@ def found() -> list[str]:
         f"most {100 * max(after for _, after in pairs):.1f} % from it on samples that they were not "
         f"fitted to; by the papers' four scalars up to {100 * max(b for b, _ in pairs):.0f} % "
         "([twins](docs/findings.md#twins-on-real-data)).",
-        f"* Does the twin train like the DEQ, and a plain network not? {trained()} "
+        f"* Does the twin train like the DEQ, and a plain network not? {_two_layers()} "
+        f"{_one_layer()} "
         "([training](docs/findings.md#does-the-twin-train-like-the-deq)).",
         f"* {whole()} ([whole data sets](docs/large.md)).",
         f"* Training only the implicit layer follows the linearised path, but not for the reason that "
@@ -146,28 +147,36 @@ def trained() -> str:
 
     kinds = ("twin", "plain", "undecided")
     accuracy = dict.fromkeys(kinds, 0)
-    ends: dict[str, list[float]] = {"matched": [], "plain": []}
     names, losses = [], []
     for stem in TRAININGS:
-        here, widest = settings(stem), max(settings(stem)["widths"])
+        here = settings(stem)
         names.append(f"{ACTS[here['act']]} on {DATA[here['data']]}")
         loss = dict.fromkeys(kinds, 0)
         for row in findings(stem)["advantages"]:
             if row["width"]:
                 (loss if row["measure"] == "distance" else accuracy)[row["nearer"]] += 1
         losses.append(loss)
+    widths = sum(losses[0].values())
+    return (
+        f"{_two_layers()} {_one_layer()}, as root mean squares over epochs. The twin's is nearer to the "
+        f"DEQ's than a plain network's at {_listed(loss['twin'] for loss in losses)} of {widths} "
+        f"widths ({_listed(names)}), the plain one's at {_listed(loss['plain'] for loss in losses)}. "
+        f"By test accuracy the twin is nearer in {accuracy['twin']} of {sum(accuracy.values())} cases, the "
+        f"plain network in {accuracy['plain']}, and {accuracy['undecided']} are undecided"
+    )
+
+
+def _one_layer() -> str:
+    """Say how near the widest networks of one layer are to the DEQ."""
+    ends: dict[str, list[float]] = {"matched": [], "plain": []}
+    for stem in TRAININGS:
+        widest = max(settings(stem)["widths"])
         for row in findings(stem)["gaps"]:
             if row["width"] == widest:
                 ends[row["net"]].append(row["distance"])
-    widths = sum(losses[0].values())
     return (
-        f"{_two_layers()} With one layer, fitted to the data, the twin's loss curve is nearer to the "
-        f"DEQ's than a plain network's at {_listed(loss['twin'] for loss in losses)} of {widths} widths ({_listed(names)}), the plain "
-        f"one's at {_listed(loss['plain'] for loss in losses)}; and by little: at width {widest} they "
-        f"are {span(ends['matched'])} and {span(ends['plain'])} apart from it, as root mean squares "
-        f"of log(loss / DEQ's loss). By test accuracy the twin is nearer in {accuracy['twin']} of "
-        f"{sum(accuracy.values())} cases, the plain network in {accuracy['plain']}, and "
-        f"{accuracy['undecided']} are undecided"
+        f"With one layer both are near: at width {widest} the curve of log(loss) of a fitted twin is "
+        f"{span(ends['matched'])} from the DEQ's, a plain network's {span(ends['plain'])}"
     )
 
 

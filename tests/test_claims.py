@@ -29,7 +29,6 @@ UNBACKED = {
 #: Full-size results that are older than their study; out of this list once they are made again.
 STALE = {
     "iclr/figure-1-right",
-    "iclr/figure-2-mnist",
 }
 #: Sections that say how to use the program, not what was found.
 MANUAL = {"Install", "Use", "Where to go on"}
