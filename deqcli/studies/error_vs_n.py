@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from deqcli.data.laws import Inputs
     from deqcli.models import Model
     from deqcli.study import Arrays, Load
 
@@ -158,38 +159,42 @@ class ErrorVsN(Study[ErrorSettings, ErrorSettings]):
         """Measure the error of every activation on one data set."""
         import numpy as np
 
+        # The stream does not know the activation: all of them see the same samples.
+        streams = self.data_streams(settings, n, trial)
+        inputs = settings.law(settings.dimension(n)).load(streams, n)
+        # One kernel at a time: each is gone when the next is made.
+        measured = [self._measure(settings, inputs, act, n, trial) for act in settings.act]
+        names = ("distance", "norm", "own", "predicted")
+        found = dict(zip(names, np.array(measured).T, strict=True))
+        return {**found, "p": np.array(inputs.data.X.shape[1])}
+
+    def _measure(
+        self, settings: ErrorSettings, inputs: Inputs, act: str, n: int, trial: int
+    ) -> tuple[float, float, float, float]:
+        """Return distances of one kernel from both forms, its norm, and what is predicted."""
         from deqcli.equivalents import operator_distance, operator_norm
         from deqcli.models import deq_model
         from deqcli.operators import KernelOperator, operator_of
         from deqcli.panels import rest_of
 
-        # The stream does not know the activation: all of them see the same samples.
-        streams = self.data_streams(settings, n, trial)
-        inputs = settings.law(settings.dimension(n)).load(streams, n)
-        measured = []
-        for act in settings.act:
-            model = deq_model(inputs, act, settings.sigma_a2, settings.sigma_b2)
-            closed = None
-            if model.scalars is not None:
-                closed = model.equivalent(settings.kernel, Form.OWN_NORM)
-            kernel: NDArray[np.float64] | KernelOperator
-            if settings.as_operator(n):
-                kernel = operator_of(rest_of(model, settings.kernel, equivalent=closed))
+        model = deq_model(inputs, act, settings.sigma_a2, settings.sigma_b2)
+        closed = None
+        if model.scalars is not None:
+            closed = model.equivalent(settings.kernel, Form.OWN_NORM)
+        kernel: NDArray[np.float64] | KernelOperator
+        if settings.as_operator(n):
+            kernel = operator_of(rest_of(model, settings.kernel, equivalent=closed))
+        else:
+            kernel = self._kernel(settings, model, n, trial)
+        distance = operator_distance(kernel, model.equivalent(settings.kernel))
+        own = math.nan
+        if closed is not None:
+            # An operator is kept as what it differs by.
+            if isinstance(kernel, KernelOperator):
+                own = kernel.distance()
             else:
-                kernel = self._kernel(settings, model, n, trial)
-            distance = operator_distance(kernel, model.equivalent(settings.kernel))
-            own = math.nan
-            if closed is not None:
-                # An operator is kept as what it differs by.
-                if isinstance(kernel, KernelOperator):
-                    own = kernel.distance()
-                else:
-                    own = operator_distance(kernel, closed)
-            measured.append((distance, operator_norm(kernel), own, _fluctuation(settings, model)))
-        columns = np.array(measured).T
-        names = ("distance", "norm", "own", "predicted")
-        found = dict(zip(names, columns, strict=True))
-        return {**found, "p": np.array(inputs.data.X.shape[1])}
+                own = operator_distance(kernel, closed)
+        return distance, operator_norm(kernel), own, _fluctuation(settings, model)
 
     def _kernel(
         self, settings: ErrorSettings, model: Model, n: int, trial: int
