@@ -141,6 +141,40 @@ def whole() -> str:
     )
 
 
+def large_runs() -> str:
+    """Return the table of docs/large.md: what all of MNIST took, and what came out."""
+
+    def took(stem: str) -> str:
+        used = timings(stem)
+        minutes = (used["points"] + used["assembly"]) / 60
+        return f"{used['peak_bytes'] / 2**30:.1f} GiB | {minutes:.0f} min"
+
+    spectrum = findings("mnist-60000")["distances"]["exact"]
+    errors = table("error-vs-n-mnist-60000").query("n == 60000").set_index("act")
+    lines = [
+        "| run | memory | time | found |",
+        "| --- | --- | --- | --- |",
+        f"| `spectrum`, tanh, Λ | {took('mnist-60000')} | ‖Λ − Λ̄‖ = {spectrum['distance']:.1f} of "
+        f"{spectrum['norm']:.0f}, ‖Λ − Λ̄'‖ = {spectrum['own_norm']:.2f}; rounding changes either by "
+        f"{spectrum['rounding']:.1g} at most |",
+    ]
+    for stem, name in (("mnist-60000-ntk", "Θ"), ("mnist-60000-ck", "G")):
+        found = findings(stem)["regression"]
+        lines.append(
+            f"| `accuracy --limit regression`, ReLU, {name} | {took(stem)} | "
+            f"{100 * found['accuracy']:.2f} % of 10 000 test images right, residual "
+            f"{found['residual']:.0e} |"
+        )
+    shown = ", ".join(
+        f"{act} {100 * row['error']:.0f} % and {100 * row['own_error']:.1f} % with own norms"
+        for act, row in errors.iterrows()
+    )
+    lines.append(
+        f"| `error-vs-n`, G, to 60 000 | {took('error-vs-n-mnist-60000')} | relative error of {shown} |"
+    )
+    return "\n".join(lines)
+
+
 def trained() -> str:
     """Return what trainings say of twins and plain networks, all widths together."""
     from accuracy_section import ACTS, DATA

@@ -26,10 +26,6 @@ UNBACKED = {
     "Twins on real data": "held-out distances, which tests/matching measures anew",
     "Speed": "ratios of one machine, which `deqcli bench` measures anew",
 }
-#: Full-size results that are older than their study; out of this list once they are made again.
-STALE = {
-    "iclr/figure-1-right",
-}
 #: Sections that say how to use the program, not what was found.
 MANUAL = {"Install", "Use", "Where to go on"}
 
@@ -124,6 +120,11 @@ def test_names_are_no_numbers(sentence):
     assert not speaks_of_results(sentence)
 
 
+def test_whole_data_sets_are_told_by_rule_from_the_results():
+    text = (ROOT / "docs" / "large.md").read_text(encoding="utf-8")
+    assert readme_claims.large_runs() in text
+
+
 @pytest.mark.parametrize("folder", ["results", "results/quick"])
 def test_summaries_are_their_tables(folder):
     path = ROOT / folder
@@ -144,8 +145,6 @@ def recorded(preset: presets.Preset, folder: Path) -> Result:
 @pytest.mark.parametrize("name", presets.names())
 def test_numbers_and_verdicts_of_summaries_are_those_of_the_tables(name, folder, size):
     """Each number again from its committed table, each verdict again by the rule."""
-    if size == "standard" and name in STALE:
-        pytest.skip("the result is older than its study")
     preset = presets.sized(presets.load(name), size)
     rows = summary.read(ROOT / folder).query("preset == @name").set_index("quantity")
     result = recorded(preset, ROOT / folder)
