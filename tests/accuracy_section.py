@@ -20,7 +20,6 @@ STEMS = (
     "icml-accuracies",
     "iclr-figure-3-c",
     "accuracy-readout-mnist",
-    "accuracy-readout-fashion-mnist",
 )
 #: The papers' twin of two layers, matched in either kernel, at the DEQ's scale and at its own.
 RATES = (
