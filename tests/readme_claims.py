@@ -158,7 +158,7 @@ def large_runs() -> str:
         f"{spectrum['norm']:.0f}, ‖Λ − Λ̄'‖ = {spectrum['own_norm']:.2f}; rounding changes either by "
         f"{spectrum['rounding']:.1g} at most |",
     ]
-    for stem, name in (("mnist-60000-ntk", "Θ"),):
+    for stem, name in (("mnist-60000-ntk", "Θ"), ("mnist-60000-ck", "G")):
         found = findings(stem)["regression"]
         lines.append(
             f"| `accuracy --limit regression`, ReLU, {name} | {took(stem)} | "
