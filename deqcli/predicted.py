@@ -227,7 +227,10 @@ def sentences_of(law: Mapping[str, Any], classes: tuple[str, ...]) -> Iterator[s
     where = (
         "a mixture with the moments of the whole set, a model of these data" if law["model"] else ""
     )
-    bulk = f"the bulk ends at {law['edges'][-1][1]:.4g}" if law["edges"] else "there is no bulk"
+    bulk = "there is no bulk"
+    if law["edges"]:
+        bulk = f"the bulk ends at {law['edges'][-1][1]:.4g}"
+        bulk += f", its largest eigenvalue at about {law['largest']:.4g}"
     yield f"law, {law['form']} form{f' ({where})' if where else ''}: {bulk}"
     for spike in law["spikes"]:
         carried = name_of(spike, classes)

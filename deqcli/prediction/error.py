@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deqcli.checks import NOT_NEGATIVE, POSITIVE, number, shown
+from deqcli.checks import NOT_NEGATIVE, POSITIVE, number, of_type, shown
 from deqcli.display import Displayed
 from deqcli.errors import ConvergenceError, InputError
 from deqcli.kernels.expansion import Expansion
 from deqcli.kernels.pairs import ExplicitPairs, WeightedPairs
 from deqcli.kernels.tiles import Combination
 from deqcli.own_norms import kernel_expansion
-from deqcli.prediction.forms import RidgeForms
+from deqcli.prediction.forms import by_class
 from deqcli.prediction.layers import Layers, layers_of
-from deqcli.prediction.tails import wrong_share
+from deqcli.prediction.limits import Limits, limits_of
+from deqcli.prediction.tails import Bend, wrong_share
 from deqcli.prediction.width import FiniteWidth
 from deqcli.scalars import Coefficients, ExplicitScalars, ImplicitScalars
 from deqcli.spectral.covariances import Covariances, covariances_of
@@ -35,6 +35,10 @@ Scalars = ImplicitScalars | ExplicitScalars | Coefficients
 
 # In place of no ridge, in units of the diagonal: least squares is the limit.
 _LEAST = 1e-9
+# Deviations of outputs below this part of them are rounding, and tell no classes apart.
+_ROUNDING = 1e-10
+# Bends below this are not seen: errors move by less than 1e-3.
+_STRAIGHT = 0.02
 
 
 @dataclass(frozen=True, repr=False)
@@ -162,6 +166,7 @@ def predict_on(
     if real or (form is None and isinstance(scalars, Coefficients)):
         forms = [Form.PAPERS]
     ridge, n = number(ridge, "ridge", float, NOT_NEGATIVE), int(counts.sum())
+    of_type(bias, "bias", bool, "True or False")
     if width is not None:
         width = number(width, "width", int, POSITIVE)
         check_peak(ridge, width, n)
@@ -183,12 +188,18 @@ def predict_on(
     )
 
 
-def check_peak(ridge: float, width: int, n: int) -> None:
-    """Refuse least squares where there are as many neurons as samples."""
+def check_peak(ridge: float, width: int, n: int, option: str = "width") -> None:
+    """Refuse least squares where there are as many neurons as samples.
+
+    Parameters
+    ----------
+    option : str
+        What said how many neurons.
+    """
     if ridge == 0 and width == n:
         raise InputError(
-            f"`ridge` is 0 and `width` {width} is the number of samples, where the output's "
-            "variance is infinite; give a `ridge` above 0 or another `width`."
+            f"`ridge` is 0 and `{option}` {width} is the number of samples, where the output's "
+            f"variance is infinite; give a `ridge` above 0 or another `{option}`."
         )
 
 
@@ -240,7 +251,7 @@ class Regression:
         own = self.form is Form.OWN_NORM
         effective, shift = ridge, ridge * unit
         if width is None:
-            found = _limits(model, n, shift, over_draws=own)
+            found = limits_of(model, n, shift, higher=own)
         else:
             shift = max(ridge, _LEAST) * unit
             layers = layers_of(self.scalars, self.kernel)
@@ -248,15 +259,15 @@ class Regression:
             finite = FiniteWidth(layers, self.covariances, self.counts, width)
             e = finite.solve(shift)
             amounts, effective = layers.amounts(e), shift / unit / float(e[-1])
-            found = _limits(finite.model(e), n, shift, over_draws=own)
+            found = limits_of(finite.model(e), n, shift, higher=own)
             added = finite.variances(e, shift)
             if own:
                 # A class of longer samples has larger features, in all that the kernel is made of.
                 quiet = papers_form(self.covariances, layers.coefficients(amounts), self.counts)
                 added *= (_sizes(model) / _sizes(quiet))[:, None, None]
                 # Noise in the norms is known in the papers' form; what that drops is added.
-                less = _limits(quiet, n, shift, over_draws=True)
-                more = _limits(self._effective(layers, amounts), n, shift, over_draws=True)
+                less = limits_of(quiet, n, shift, higher=True)
+                more = limits_of(self._effective(layers, amounts), n, shift, higher=True)
                 found = Limits(*(x + y - z for x, y, z in zip(found, more, less, strict=True)))
             found = found._replace(covariances=found.covariances + added)
         targets, offset = targets_of(k), np.zeros(targets_of(k).shape[1])
@@ -265,7 +276,14 @@ class Regression:
             offset = rows @ targets / rows.sum()
         targets = targets - offset
         mean, covariance = found.means @ targets + offset, targets.T @ found.covariances @ targets
-        error = np.array([wrong_share(mean[a], covariance[a], a) for a in range(k)])
+        covariance += (_ROUNDING / (1 + effective)) ** 2 * np.eye(offset.size)
+        bends = [
+            Bend(line, linear, bend) if bend > _STRAIGHT else None
+            for line, linear, bend in zip(
+                found.lines @ targets, targets.T @ found.linear @ targets, found.bends, strict=True
+            )
+        ]
+        error = np.array([wrong_share(mean[a], covariance[a], a, bends[a]) for a in range(k)])
         if not np.isfinite(error).all():
             raise ConvergenceError("an error is no number.")
         return PredictedError(
@@ -280,7 +298,10 @@ class Regression:
             c = c if self.squares else replace(c, c3=0.0)
             return papers_form(self.covariances, c, self.counts), c.d
         model = own_norm_form(
-            self.covariances, kernel_expansion(self.scalars, self.kernel), self.counts
+            self.covariances,
+            kernel_expansion(self.scalars, self.kernel),
+            self.counts,
+            pairwise=True,
         )
         return model, float(model.equations.shares @ _diagonal(model))
 
@@ -297,28 +318,11 @@ class Regression:
             parts.append((float(amount), features, Kernel.CK))
         combination = Combination(Kernel.CK, gram=known.combination.gram)
         return own_norm_form(
-            self.covariances, Expansion(WeightedPairs(tuple(parts)), combination), self.counts
+            self.covariances,
+            Expansion(WeightedPairs(tuple(parts)), combination),
+            self.counts,
+            pairwise=True,
         )
-
-
-class Limits(NamedTuple):
-    r"""Forms in the targets: :math:`J^\top QJ`, outputs' means and covariances on classes."""
-
-    inverse: Array
-    means: Array
-    covariances: Array
-
-
-def _limits(model: Model, n: int, ridge: float, over_draws: bool) -> Limits:
-    """Return the limits of one kernel, groups taken together by class."""
-    found = RidgeForms(model, n, ridge)
-    means = _class_means(model, found.means)
-    away = found.means - means[model.equations.classes]
-    spread = _class_means(model, away[:, :, None] * away[:, None, :])
-    # Groups have a part of the norms' variance only; in the papers' form, all of it.
-    known = _class_means(model, model.low_rank.norms**2)
-    covariances = _class_means(model, found.covariances(over_draws))
-    return Limits(found.inverse, means, covariances + spread / known[:, None, None])
 
 
 def _diagonal(model: Model) -> Array:
@@ -326,17 +330,12 @@ def _diagonal(model: Model) -> Array:
     equations, low_rank = model
     covariances, classes = equations.covariances, equations.classes
     means = np.diagonal(covariances.grams) / covariances.dimension
-    linear = equations.scales * covariances.traces[classes] + low_rank.linear**2 * means[classes]
+    noise = covariances.response(np.zeros(equations.n_classes))
+    linear = equations.scales * noise[classes] + low_rank.linear**2 * means[classes]
     return np.asarray(equations.offsets + linear + low_rank.columns**2 @ low_rank.signs)
 
 
 def _sizes(model: Model) -> Array:
     """Return the diagonal on each class, in units of its mean."""
     diagonal = _diagonal(model)
-    return _class_means(model, diagonal) / float(model.equations.shares @ diagonal)
-
-
-def _class_means(model: Model, values: Array) -> Array:
-    """Return means over the groups of each class, which are of equal size."""
-    members = model.equations.members / model.equations.members.sum(axis=0)
-    return np.tensordot(members.T, values, 1)
+    return by_class(model.equations, diagonal) / float(model.equations.shares @ diagonal)

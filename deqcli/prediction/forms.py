@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deqcli.errors import ConvergenceError
+from deqcli.spectral.coupled import Coupled
 from deqcli.spectral.forms import Model
 from deqcli.spectral.spikes import SpikeFinder
 
@@ -49,7 +50,7 @@ class RidgeForms:
         if reached is None:
             raise ConvergenceError("there is no inverse of the kernel at this ridge.")
         self.state = reached
-        phi = self.finder.phi(self.state)
+        self._phi = phi = self.finder.phi(self.state)
         negative = equations.n_classes + int(np.sum(low_rank.signs < 0))
         if int(np.sum(np.linalg.eigvalsh(phi) < 0)) != negative:
             raise ConvergenceError("the kernel has an eigenvalue below minus the ridge.")
@@ -58,14 +59,8 @@ class RidgeForms:
 
     def _cross(self, g: Array) -> Array:
         r"""Return :math:`U^\top Q_0J` for given resolvents, of shape (2K + r, K)."""
-        equations, low_rank = self.equations, self.low_rank
-        k, n = equations.n_classes, self.n
-        weight = equations.shares * g
-        linear = np.sqrt(self.finder.unit / equations.covariances.dimension) * low_rank.linear
-        out = np.zeros((2 * k + low_rank.signs.size, k))
-        out[:k] = np.diag(n * (weight * linear) @ equations.members)
-        out[2 * k :] = n * (low_rank.columns * weight[:, None]).T @ equations.members
-        return out
+        weights = self.n * self.equations.shares * g
+        return np.asarray((self._rows * weights[:, None]).T @ self.equations.members)
 
     def _sums(self, g: Array) -> Array:
         return np.diag(self.n * (self.equations.shares * g) @ self.equations.members)
@@ -84,48 +79,103 @@ class RidgeForms:
         )
 
     @cached_property
-    def means(self) -> Array:
-        """Mean outputs on each group of new samples, for the unit targets; of shape (m, K)."""
+    def _rows(self) -> Array:
+        """Rows of U that each group's samples have, of shape (m, 2K + r)."""
         equations, low_rank = self.equations, self.low_rank
         k = equations.n_classes
-        new = np.zeros((equations.classes.size, len(self._solved)))
+        out = np.zeros((equations.classes.size, 2 * k + low_rank.signs.size))
         linear = np.sqrt(self.finder.unit / equations.covariances.dimension) * low_rank.linear
-        new[:, :k] = linear[:, None] * equations.members
-        new[:, 2 * k :] = low_rank.columns
-        return np.asarray(new @ self._solved)
+        out[:, :k] = linear[:, None] * equations.members
+        out[:, 2 * k :] = low_rank.columns
+        return out
 
-    def covariances(self, over_draws: bool) -> Array:
-        r"""Return the outputs' covariances on each group, forms in the targets: (m, K, K).
+    @cached_property
+    def means(self) -> Array:
+        """Mean outputs on each group of new samples, for the unit targets; of shape (m, K)."""
+        return np.asarray(self._rows @ self._solved)
 
-        .. math:: d\,\beta^\top D_1XC_aX^\top D_1\beta/p + \text{noise},
+    @cached_property
+    def lines(self) -> Array:
+        """What the linear part of the kernel has of the means, of shape (m, K)."""
+        k = self.equations.n_classes
+        return np.asarray(self._rows[:, :k] @ self._solved[:k])
 
-        d the group's weight, noise that of the parts of k(x) which are as good as independent.
+    @cached_property
+    def linear(self) -> Array:
+        r"""Covariances by the linear part of the kernel, forms in the targets: (m, K, K).
 
-        Parameters
-        ----------
-        over_draws : bool
-            Also how much mean outputs vary with the draw of the training samples, a part
-            :math:`O(\|\mu\|^2/p)` of the whole.
+        .. math:: d\,\beta^\top D_1XC_aX^\top D_1\beta/p ,
+
+        d the group's weight.
         """
         equations, y = self.equations, self.state.y
         covariances, p = equations.covariances, equations.covariances.dimension
-        k = equations.n_classes
-        omega, units = covariances.omega(y), np.eye(k)
-        # Row b, entry (a, a): mu_a Psi C_b Psi mu_a.
-        bent = np.stack([-covariances.mean_slope(y, unit) for unit in units])
-        out = np.empty((equations.classes.size, k, k))
-        for a in range(k):
-            rows = equations.classes == a
+        omega = covariances.omega(y)
+        out = []
+        for a in range(equations.n_classes):
             g, change = equations.perturbed(self.state, response=omega[:, a])
-            linear = -self._moved(g, covariances.mean_slope(y, change) + bent[a]) / p
-            out[rows] = equations.scales[rows][:, None, None] * linear
-            noise = equations.coupling[a][equations.classes] * equations.noise / self.n
-            if noise.any():
-                g, change = equations.perturbed(self.state, offsets=noise)
-                rest = -self._moved(g, covariances.mean_slope(y, change))
-                out[rows] += equations.noise[rows][:, None, None] * rest
-            if over_draws:
-                g, change = equations.perturbed(self.state, response=bent[:, a, a] / p)
-                drawn = -self._moved(g, covariances.mean_slope(y, change)) / p
-                out[rows] += self.low_rank.linear[rows][:, None, None] ** 2 * drawn
+            out.append(-self._moved(g, covariances.mean_slope(y, change) + self._bent[a]) / p)
+        return equations.scales[:, None, None] * np.stack(out)[equations.classes]
+
+    @cached_property
+    def _bent(self) -> Array:
+        r"""Return :math:`M\Psi C_b\Psi M^\top` for each class b."""
+        covariances, y = self.equations.covariances, self.state.y
+        return np.stack([-covariances.mean_slope(y, unit) for unit in np.eye(y.size)])
+
+    def _squares(self, offsets: Array) -> Array:
+        r"""Return :math:`\sum_i\omega_i\beta_i\beta_i^\top` for weights of groups."""
+        g, change = self.equations.perturbed(self.state, offsets=offsets)
+        return -self._moved(g, self.equations.covariances.mean_slope(self.state.y, change))
+
+    @cached_property
+    def noise(self) -> Array:
+        """Covariances by those parts of k(x) which are as good as independent: (m, K, K)."""
+        equations = self.equations
+        out = np.zeros_like(self.linear)
+        if equations.coupling.any():
+            weights = equations.coupling[:, equations.classes] * equations.noise / self.n
+            of_class = np.stack([self._squares(row) for row in weights])
+            out = equations.noise[:, None, None] * of_class[equations.classes]
         return out
+
+    @cached_property
+    def drawn(self) -> Array:
+        r"""How much mean outputs vary with the draw of the training samples: (K, K, K).
+
+        By the noise along the means, a part :math:`O(\|\mu\|^2/p)` of the linear part's variance;
+        and by the norms, whose columns :math:`\ell` in U have as many random entries as there are
+        samples: :math:`\delta(AU^\top\beta) = \Phi^{-1}\sum_i\delta U_i\beta_i`.
+        """
+        equations, low_rank, y = self.equations, self.low_rank, self.state.y
+        covariances, p = equations.covariances, equations.covariances.dimension
+        weights = by_class(equations, low_rank.linear**2) / p
+        out = []
+        for a, weight in enumerate(weights):
+            g, change = equations.perturbed(self.state, response=self._bent[:, a, a] / p)
+            out.append(-weight * self._moved(g, covariances.mean_slope(y, change)))
+        return np.stack(out) + self._drawn_norms
+
+    @property
+    def _drawn_norms(self) -> Array:
+        equations, rows = self.equations, self._rows
+        centres = by_class(equations, rows)
+        away = rows - centres[equations.classes]
+        spread = by_class(equations, away[:, :, None] * away[:, None, :])
+        # Groups have a part of the norms' variance only; in the papers' form, all of it.
+        spread /= by_class(equations, self.low_rank.norms**2)[:, None, None]
+        new = centres[:, :, None] * centres[:, None, :] + spread
+        inverse = np.linalg.inv(self._phi)
+        return np.asarray(
+            sum(
+                np.einsum("akl,lk->a", new, inverse @ spread[a] @ inverse)[:, None, None]
+                * self._squares(equations.members[:, a])
+                for a in range(equations.n_classes)
+            )
+        )
+
+
+def by_class(equations: Coupled, values: Array) -> Array:
+    """Return means over the groups of each class."""
+    members = equations.shares[:, None] * equations.members
+    return np.tensordot((members / members.sum(axis=0)).T, values, 1)

@@ -119,7 +119,8 @@ class Coupled:
     @property
     def far(self) -> Array:
         """The unknowns far away from the spectrum."""
-        return np.concatenate([self.covariances.traces, np.zeros(self.n_classes)])
+        nothing = np.zeros(self.n_classes)
+        return np.concatenate([self.covariances.response(nothing), nothing])
 
     @cached_property
     def surrogate(self) -> Coupled:

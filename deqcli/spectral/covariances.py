@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,10 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from deqcli.spectral.slopes import Slopes
+
 Array = NDArray[np.float64]
 Numbers = NDArray[Any]
 # Off-diagonal parts below this, relative to the matrix, are rounding.
 _COMMUTES = 1e-9
+# Parts of slopes that are kept where covariances have no more different columns; else two.
+_MOST_MIXED = 4
 
 
 class Covariances(abc.ABC):
@@ -61,22 +65,45 @@ class Covariances(abc.ABC):
 
     @property
     @abc.abstractmethod
+    def triples(self) -> Array:
+        r"""Return :math:`\operatorname{tr}C_a^2C_b/p`, of shape (K, K)."""
+
+    @property
+    @abc.abstractmethod
     def rank(self) -> int:
         """The dimension of what all the covariances span."""
+
+    @abc.abstractmethod
+    def mixed(self, slopes: Array, shares: Array) -> Covariances:
+        """Return the same with slopes that depend on classes (:mod:`deqcli.spectral.slopes`).
+
+        Parameters
+        ----------
+        slopes : ndarray of shape (K, K)
+            Of the largest two parts only, where there are many different columns.
+        shares : ndarray of shape (K,)
+            Of the classes.
+        """
 
     @property
     def traces(self) -> Array:
         r"""Return :math:`\operatorname{tr}C_a/p`, of shape (K,)."""
-        return np.asarray(self.response(np.zeros(len(self.grams))))
+        diagonals = self.surrogate
+        return np.asarray(diagonals.eigenvalues @ diagonals.multiplicities / self.dimension)
 
     def directions(self, y: Array) -> Array:
         """Return the signs of Psi in its basis; they change across a part of the spectrum."""
-        return np.asarray(np.sign(1 + y @ self.surrogate.eigenvalues))
+        surrogate = self.surrogate
+        if surrogate.slopes is None:
+            return np.asarray(np.sign(1 + y @ surrogate.eigenvalues))
+        return surrogate.slopes.directions(y, surrogate.eigenvalues)
 
     @property
     def norm(self) -> float:
-        """The largest eigenvalue of all classes, or nearly."""
-        return float(self.surrogate.eigenvalues.max())
+        """The largest eigenvalue of all classes times the largest slope, or nearly."""
+        common = self.surrogate
+        steepest = 1.0 if common.slopes is None else float(common.slopes.matrix.max())
+        return float(common.eigenvalues.max()) * steepest
 
     @property
     @abc.abstractmethod
@@ -96,11 +123,14 @@ class Commuting(Covariances):
         How many columns were; their sum is p.
     mean_products : ndarray of shape (q, K, K)
         Products of two means' coordinates in that basis, summed over the equal columns.
+    slopes : Slopes, optional
+        By class; one everywhere if there are none.
     """
 
     eigenvalues: Array
     multiplicities: Array
     mean_products: Array
+    slopes: Slopes | None = None
 
     @property
     def dimension(self) -> int:  # type: ignore[override]
@@ -118,7 +148,14 @@ class Commuting(Covariances):
     def response(self, y: Numbers) -> Numbers:
         """See :class:`Covariances`."""
         weights = self.eigenvalues * (self.multiplicities / self.dimension)
-        return np.asarray(self._psi(y) @ weights.T)
+        if self.slopes is None:
+            return np.asarray(self._psi(y) @ weights.T)
+        return self.slopes.response(self.slopes.inverse(y, self.eigenvalues), weights)
+
+    def mixed(self, slopes: Array, shares: Array) -> Commuting:
+        """See :class:`Covariances`."""
+        most = _MOST_MIXED if self.multiplicities.size <= _MOST_MIXED else 2
+        return replace(self, slopes=Slopes.of(slopes, shares, most))
 
     @cached_property
     def _pairs(self) -> Array:
@@ -129,6 +166,8 @@ class Commuting(Covariances):
     def omega(self, y: Numbers) -> Numbers:
         """See :class:`Covariances`."""
         k = len(self.eigenvalues)
+        if self.slopes is not None:
+            return self.slopes.omega(self.slopes.inverse(y, self.eigenvalues), self._pairs)
         return np.asarray((self._psi(y) ** 2 @ self._pairs).reshape(*y.shape, k))
 
     def mean_form(self, y: Array) -> Array:
@@ -154,6 +193,12 @@ class Commuting(Covariances):
     def products(self) -> Array:
         """See :class:`Covariances`."""
         return self._pairs.sum(axis=0).reshape(len(self.eigenvalues), -1)
+
+    @property
+    def triples(self) -> Array:
+        """See :class:`Covariances`."""
+        e = self.eigenvalues
+        return np.asarray((e**2 * self.multiplicities) @ e.T / self.dimension)
 
     @property
     def grams(self) -> Array:
@@ -210,8 +255,8 @@ class General(Covariances):
                 if c > b:
                     rows[..., c, :] += y[..., b, None] * product
         total = np.einsum("...b,...bj->...j", y, rows)
-        first = (a + a**2 * total) @ e.T
-        return np.asarray((first - np.einsum("...j,...bj->...b", a, rows)) / self.dimension)
+        first = (a**2 * total) @ e.T - np.einsum("...j,...bj->...b", a, rows)
+        return np.asarray(self.surrogate.response(y) + first / self.dimension)
 
     def omega(self, y: Numbers) -> Numbers:
         """See :class:`Covariances`; by differences."""
@@ -251,6 +296,19 @@ class General(Covariances):
     def products(self) -> Array:
         """See :class:`Covariances`."""
         return self.surrogate.products + self.squares.sum(axis=(2, 3)) / self.dimension
+
+    @property
+    def triples(self) -> Array:
+        """See :class:`Covariances`."""
+        whole = self.rest.copy()
+        place = np.arange(self.dimension)
+        whole[:, place, place] = self.surrogate.eigenvalues
+        flat = whole.reshape(len(whole), -1)
+        return np.stack([flat @ (c @ c).ravel() for c in whole]) / self.dimension
+
+    def mixed(self, slopes: Array, shares: Array) -> General:
+        """See :class:`Covariances`; what slopes add is that of the diagonals."""
+        return replace(self, surrogate=self.surrogate.mixed(slopes, shares))
 
     @property
     def grams(self) -> Array:

@@ -20,15 +20,20 @@ from deqcli.kernels.expansion import Expansion
 from deqcli.scalars import Coefficients
 from deqcli.spectral.coupled import Coupled
 from deqcli.spectral.covariances import Covariances
+from deqcli.spectral.pairwise import Pairwise
 from deqcli.spectral.spikes import LowRank
 
 Array = NDArray[np.float64]
-# Groups of equal size that the norms of a class are sorted into.
-_BINS = 8
+# Shares of the groups that the norms of a class are sorted into: tails have groups of their own.
+_BINS = np.array([0.01, 0.05, 0.14, 0.3, 0.3, 0.14, 0.05, 0.01])
+# Slopes that differ by less than this part from pair to pair of classes differ like noise.
+_MIXED = 0.01
 # Means longer than this, in units of the noise's norm, are not small in any expansion.
 _LONGEST = 10.0
 # Columns whose eigenvalue is below this part of the spectrum's width are rounding.
 _NOTHING = 1e-9
+# Weights of pairs so far from a product matter more than that covariances do not commute.
+_APART = 0.1
 
 
 class Model(NamedTuple):
@@ -103,19 +108,29 @@ def _grouped(
 
 
 def own_norm_form(
-    covariances: Covariances, expansion: Expansion, counts: NDArray[np.int64]
+    covariances: Covariances,
+    expansion: Expansion,
+    counts: NDArray[np.int64],
+    pairwise: bool = False,
 ) -> Model:
     r"""Return the model of the exact kernel.
 
-    Each class is sorted into groups of equal size by its samples' norms, whose law is nearly
-    normal. Between groups i and j of classes a and b, with :math:`m = \mu_a^\top\mu_b/p` the mean
+    Each class is sorted into groups by its samples' norms, whose law is nearly normal. Between
+    groups i and j of classes a and b, with :math:`m = \mu_a^\top\mu_b/p` the mean
     of s and v its variance, the kernel is linear in s but for noise,
 
     .. math:: f_{ij}(s) = S_{ij}s + A_{ij} + \text{rest}, \qquad
               S_{ij} = E[f_{ij}(s)(s - m)]/v, \quad A_{ij} = Ef_{ij}(s) - S_{ij}m .
 
-    :math:`S \approx D_1D_1^\top`; what it leaves of S is small and acts by its mean and its
-    variance, and so does the rest, a Wigner matrix.
+    :math:`S_{ij} \approx D_{1i}D_{1j}s_{ab}`; the rest acts as a Wigner matrix.
+
+    Parameters
+    ----------
+    pairwise : bool
+        Whether means see the weights :math:`s_{ab}`, too, however far from one they are. This
+        takes covariances that commute: others are taken at their diagonals in the basis of their
+        mean, where the weights are far from those of one vector, and else left as they are.
+        Otherwise weights are near one and act on the noise alone.
     """
     k, p = len(counts), covariances.dimension
     n = int(counts.sum())
@@ -132,32 +147,52 @@ def own_norm_form(
             f"expands in their products and needs at most {_LONGEST:g}."
         )
     weighted = covariances.weighted_means() / p**2
-    classes = np.repeat(np.arange(k), _BINS)
-    shares = (counts / n)[classes] / _BINS
+    classes = np.repeat(np.arange(k), _BINS.size)
+    shares = (counts / n)[classes] * np.tile(_BINS, k)
     variance = 2 * np.diagonal(T) / p + 4 * np.diagonal(weighted)
-    radius, within = (part.ravel() for part in _gamma_bins(traces, variance, _BINS))
+    radius, within = (part.ravel() for part in _gamma_bins(traces, variance))
     squared = radius + np.diagonal(grams)[classes]
     norms = np.sqrt(squared)
     both = np.ix_(classes, classes)
     relative = radius / traces[classes]
-    m, v = grams[both], np.outer(relative, relative) * (T / p)[both]
-    v += relative[:, None] * weighted[both] + weighted.T[both] * relative
+    # A long sample is longer yet to covariances like its own, along which it departs.
+    triples = covariances.triples
+    longer = relative[:, None] ** (triples * (traces / np.diagonal(T))[:, None] / T)[both]
+    m, pure = grams[both], longer * longer.T * (T / p)[both]
+    v = pure + relative[:, None] * weighted[both] + weighted.T[both] * relative
     first, second = np.triu_indices(classes.size)
     pair = first, second
     found = expansion.projection(norms[first], norms[second], m[pair], v[pair])
-    f, slope, noise = (_symmetric(part, first, second) for part in found)
-    root = np.sqrt(shares)
-    values, vectors = np.linalg.eigh(root[:, None] * slope * root)
-    linear = np.sqrt(max(values[-1], 0.0)) * vectors[:, -1] / root
-    rest = slope - np.outer(linear, linear)
-    alpha = f - slope * m + rest * m
-    offsets = expansion.diagonal(norms) - linear**2 * squared - np.diagonal(alpha)
+    f, slope, rest = (_symmetric(part, first, second) for part in found)
+    members = np.eye(k)[classes] * np.tile(_BINS, k)[:, None]
+    linear = _leading(slope, shares)
+    product = np.outer(linear, linear)
+    apart = shares @ (slope - product) ** 2 @ shares > _APART**2 * (shares @ slope**2 @ shares)
+    if pairwise and (apart or covariances.surrogate is covariances):
+        linear, weights = _by_pairs(slope, shares, classes)
+        own = traces + np.diagonal(grams), np.diagonal(T) / p + 2 * np.diagonal(weighted)
+        curved = _curved(expansion, *own, np.diagonal(grams))
+        covariances = Pairwise(covariances.surrogate, weights, curved)
+        product = np.outer(linear, linear) * weights[both]
+        lines = (slope - product) ** 2 * pure
+        inside = np.diagonal(product) * squared
+    else:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mixing = members.T @ (slope / product - 1) @ members
+        kept = np.zeros((k, k))
+        if _MIXED < np.abs(mixing).max() < 1:
+            covariances = covariances.mixed(1 + mixing, counts / n)
+            assert covariances.surrogate.slopes is not None
+            kept = covariances.surrogate.slopes.matrix - 1
+        lines = (slope - product * (1 + kept)[both]) ** 2 * pure
+        inside = linear**2 * (squared + np.diagonal(kept)[classes] * radius)
+    # Products with directions of means have small rank or multiply samples: they are no noise.
+    squares = rest * (pure / v) ** 2
+    alpha = f - product * m
+    offsets = expansion.diagonal(norms) - np.diagonal(alpha) - inside
     spread = _slopes(radius.reshape(k, -1), offsets.reshape(k, -1)).ravel()
-    linear_noise = rest**2 * v
-    residual = n * (noise + linear_noise)
-    members = np.eye(k)[classes] / _BINS
-    by_row = residual.mean(axis=1)
-    coupling = members.T @ residual @ members
+    noise = n * (squares + lines)
+    by_row = noise @ members.sum(axis=1)
     equations = Coupled(
         covariances,
         ratio=n / p,
@@ -167,26 +202,58 @@ def own_norm_form(
         offsets=offsets,
         variances=spread**2 * within,
         noise=by_row / (by_row @ members)[classes] if by_row.all() else np.ones_like(by_row),
-        coupling=coupling,
-        skews=_skews(noise, linear_noise, v, radius, members),
+        coupling=members.T @ noise @ members,
+        skews=_skews(squares, lines, pure, (np.diagonal(triples) / p**2)[classes], members),
     )
     norm = (radius - traces[classes]) / np.sqrt(variance)[classes]
     return Model(equations, _low_rank(equations, linear, alpha, norm, n))
 
 
-def _skews(noise: Array, linear_noise: Array, v: Array, radius: Array, members: Array) -> Array:
-    r"""Return one over the diagonals of what acts as noise, of shape (K,).
+def _leading(slope: Array, shares: Array) -> Array:
+    """Return what the product of a vector with itself comes nearest with."""
+    root = np.sqrt(shares)
+    values, vectors = np.linalg.eigh(root[:, None] * slope * root)
+    return np.asarray(np.sqrt(max(values[-1], 0.0)) * vectors[:, -1] / root)
 
-    Squares :math:`\omega(s^2 - v)` of variance :math:`2\omega^2v^2` have the diagonal
-    :math:`\omega\|x\|^4`, and linear terms :math:`\omega s` of variance :math:`\omega^2v`
-    the diagonal :math:`\omega\|x\|^2`. Third cumulants :math:`w^2/\theta` add up.
+
+def _by_pairs(slope: Array, shares: Array, classes: NDArray[np.int64]) -> tuple[Array, Array]:
+    """Return a vector of mean one on each class, and weights of pairs of classes.
+
+    The vector has the leading direction of the class's rows; weights are then least squares.
     """
-    own = np.diagonal(v)
-    squares, lines = np.diagonal(noise), np.diagonal(linear_noise)
-    skewed = np.sqrt(2 * squares) * own * squares / radius**2
-    skewed += np.sqrt(own * lines) * lines / radius
-    total = (squares + lines) ** 2 @ members
-    return np.divide(skewed @ members, total, out=np.zeros_like(total), where=total > 0)
+    root = np.sqrt(shares)
+    members = np.eye(int(classes[-1]) + 1)[classes]
+    vector = np.empty_like(shares)
+    for own in members.T.astype(bool):
+        leading = np.linalg.svd(root[own, None] * slope[own] * root)[0][:, 0] / root[own]
+        vector[own] = leading / np.average(leading, weights=shares[own])
+    sides = members * (shares * vector)[:, None] / ((shares * vector**2) @ members)
+    return vector, sides.T @ slope @ sides
+
+
+def _curved(expansion: Expansion, squared: Array, variance: Array, inner: Array) -> Array:
+    """Return how much less the slopes at these inner products would be at zero, as shares."""
+    norms = np.sqrt(squared)
+    none, slope = (
+        expansion.projection(norms, norms, at, variance).slope for at in (0 * inner, inner)
+    )
+    return np.divide(slope - none, slope, out=np.zeros_like(slope), where=slope > 0)
+
+
+def _skews(squares: Array, lines: Array, v: Array, triple: Array, members: Array) -> Array:
+    r"""Return :math:`1/\theta` of what acts as noise, of shape (K,).
+
+    Noise that is a product of features of covariance :math:`\Sigma`, times :math:`\omega`, has
+    the variance :math:`\omega^2\operatorname{tr}\Sigma^2` and
+    :math:`1/\theta = \operatorname{tr}\Sigma^3/\omega(\operatorname{tr}\Sigma^2)^2`.
+    Lines :math:`\omega s` have :math:`\Sigma = C/p`, whose traces are v and ``triple``; squares
+    :math:`\omega(s^2 - v)` have :math:`2v^2` and four times the square of ``triple``. Third
+    cumulants :math:`w^2/\theta` add up.
+    """
+    own, square, line = np.diagonal(v), np.diagonal(squares), np.diagonal(lines)
+    cubes = np.sqrt(2.0) * square**1.5 * triple**2 / own**3 + line**1.5 * triple / own**1.5
+    total = (square + line) ** 2 @ members
+    return np.divide(cubes @ members, total, out=np.zeros_like(total), where=total > 0)
 
 
 def _symmetric(values: Array, first: NDArray[np.intp], second: NDArray[np.intp]) -> Array:
@@ -197,16 +264,16 @@ def _symmetric(values: Array, first: NDArray[np.intp], second: NDArray[np.intp])
     return out
 
 
-def _gamma_bins(mean: Array, variance: Array, count: int) -> tuple[Array, Array]:
-    """Return means and variances of gamma laws within bins of equal probability, (K, count).
+def _gamma_bins(mean: Array, variance: Array) -> tuple[Array, Array]:
+    """Return means and variances of gamma laws within their groups, (K, groups).
 
     The squared norm of Gaussian noise is such a law if the covariance is a multiple of the
     identity, and near one otherwise.
     """
     shape, scale = (mean**2 / variance)[:, None], (variance / mean)[:, None]
-    edges = gammaincinv(shape, np.arange(count + 1) / count)
-    first = scale * shape * count * np.diff(gammainc(shape + 1, edges), axis=1)
-    second = scale**2 * shape * (shape + 1) * count * np.diff(gammainc(shape + 2, edges), axis=1)
+    edges = gammaincinv(shape, np.append(0.0, np.append(np.cumsum(_BINS[:-1]), 1.0)))
+    first = scale * shape * np.diff(gammainc(shape + 1, edges), axis=1) / _BINS
+    second = scale**2 * shape * (shape + 1) * np.diff(gammainc(shape + 2, edges), axis=1) / _BINS
     return first, np.maximum(second - first**2, 0.0)
 
 

@@ -20,10 +20,10 @@ from deqcli.display import Displayed
 from deqcli.errors import ConvergenceError, DataError, InputError
 from deqcli.own_norms import kernel_expansion
 from deqcli.scalars import Coefficients, ExplicitScalars, ImplicitScalars
-from deqcli.spectral.coupled import Coupled
+from deqcli.spectral.coupled import Coupled, State
 from deqcli.spectral.covariances import Covariances, covariances_of
 from deqcli.spectral.forms import Model, own_norm_form, papers_form
-from deqcli.spectral.spikes import Spike, SpikeFinder
+from deqcli.spectral.spikes import LowRank, Spike, SpikeFinder
 from deqcli.spectral.support import Atom, Intervals, atoms_of, density_of, intervals_of
 from deqcli.statistics import MixtureStatistics
 from deqcli.vocabulary import Form, Kernel
@@ -32,6 +32,8 @@ Array = NDArray[np.float64]
 
 # Mean of the Tracy-Widom law of real symmetric matrices.
 _TRACY_WIDOM = -1.2065335745820
+# By how much the second eigenvalue is below the first there.
+_SECOND = 2.056
 # Points in each interval at which the distribution is known, and beyond which so is the density
 # where every point costs matrix inverses.
 _NODES, _COSTLY_NODES = 400, 40
@@ -70,6 +72,8 @@ class SpectralLaw(Displayed):
         Samples of each class.
     equations : Coupled
         The coupled equations of the bulk.
+    low_rank : LowRank
+        What adds isolated eigenvalues to it.
     edges : tuple of pairs of float
         Intervals of the bulk, in ascending order; empty where all eigenvalues coincide.
     atoms : tuple of Atom
@@ -80,6 +84,7 @@ class SpectralLaw(Displayed):
 
     counts: NDArray[np.int64]
     equations: Coupled
+    low_rank: LowRank
     edges: Intervals
     atoms: tuple[Atom, ...]
     spikes: tuple[Spike, ...]
@@ -112,14 +117,22 @@ class SpectralLaw(Displayed):
         r"""The mean of the bulk's largest eigenvalue at this n, a little inside the edge.
 
         With a density :math:`\frac A\pi\sqrt{E - \lambda}` near the edge E it is
-        :math:`E + (nA)^{-2/3}E[TW_1]`, by the Tracy-Widom law.
+        :math:`E + (nA)^{-2/3}E[TW_1]` by the Tracy-Widom law, and what isolated eigenvalues push
+        it inwards (and those that nearly are, outwards), each by less than the distance of two
+        eigenvalues there.
         """
         if not self.edges or self.edges[-1][1] < self.edge:
             return self.edge
         left, right = self.edges[-1]
         near = (1e-2 if self._costly else 1e-4) * (right - left)
-        rise = np.pi * float(self.density(right - near)) / np.sqrt(near)
-        return float(right + _TRACY_WIDOM * (self.counts.sum() * rise) ** (-2 / 3))
+        state = self.equations.above(np.array([right - near]))
+        inside = State(*(part[0] for part in state))
+        rise = float(self.equations.shares @ inside.g.imag) / np.sqrt(near)
+        unit = (self.counts.sum() * rise) ** (-2 / 3)
+        finder = SpikeFinder(self.equations, self.low_rank, int(self.counts.sum()))
+        push, most = finder.push(inside), _SECOND * unit
+        moved = float(np.sum(push * most / np.hypot(push, most)))
+        return float(min(right + _TRACY_WIDOM * unit + moved, right))
 
     def density(self, x: ArrayLike) -> Array:
         """Return the density of the bulk, of the shape of ``x``; zero outside of the edges.
@@ -348,4 +361,4 @@ def law_of(model: Model, counts: NDArray[np.int64]) -> SpectralLaw:
         alignment = np.zeros(counts.size)
         alignment[counts > 0] = spike.alignment
         spikes.append(replace(spike, alignment=alignment))
-    return SpectralLaw(counts, equations, edges, atoms, tuple(spikes))
+    return SpectralLaw(counts, equations, low_rank, edges, atoms, tuple(spikes))

@@ -100,7 +100,7 @@ class SpikeFinder:
         """Return the part of Phi that is linear in the resolvents, and that of the means."""
         first, second, third = self._parts
         members, columns = self.equations.members, self.low_rank.columns
-        out = np.zeros((third.stop, third.stop))
+        out = np.zeros((third.stop, third.stop), dtype=g.dtype)
         out[first, first] = np.diag((self._squares * g) @ members)
         out[first, third] = members.T @ (self._cross * g[:, None])
         out[third, first] = out[first, third].T
@@ -116,6 +116,38 @@ class SpikeFinder:
         out[first, second], out[second, first] = identity, identity
         out[third, third] += np.diag(self.low_rank.signs)
         return out
+
+    def balanced(self, state: State) -> tuple[Array, Array]:
+        r"""Return :math:`B\Phi B` at a solution of the equations, and the diagonal of B.
+
+        Long means are large in Phi and the resolvents that they meet are small, so that signs of
+        Phi's eigenvalues, which are those of :math:`B\Phi B`, would be lost in rounding.
+        """
+        first, second, _ = self._parts
+        phi = self.phi(state)
+        sizes = np.abs(np.diagonal(phi))
+        least = np.ones_like(sizes)
+        least[first] = 1 / np.maximum(sizes[second], 1.0)
+        balance = 1 / np.sqrt(np.maximum(sizes, least))
+        return balance[:, None] * phi * balance, balance
+
+    def push(self, state: State) -> Array:
+        r"""Return by how much parts of small rank move the bulk's largest eigenvalue.
+
+        The eigenvalue :math:`\lambda_1` of :math:`H_0` with vector u adds
+        :math:`U^\top uu^\top U/(\lambda_1 - \lambda)` to :math:`\Phi`, which is singular again at
+        :math:`\lambda_1 + u^\top U\Phi^{-1}U^\top u`. In the mean this is
+        :math:`\operatorname{tr}\Phi^{-1}V`, :math:`V = \operatorname{Im}\Phi/\pi nf` with f the
+        density: a sum over parts, negative for those that made isolated eigenvalues.
+
+        Parameters
+        ----------
+        state : State
+            A solution just inside the edge.
+        """
+        phi = self.phi(state)
+        density = self.n * float(self.equations.shares @ state.g.imag)
+        return np.linalg.eigvals(np.linalg.solve(phi.real, phi.imag / density)).real
 
     def outside(self, pieces: Sequence[tuple[float, float]]) -> tuple[Spike, ...]:
         """Return all isolated eigenvalues, the largest first.
@@ -175,7 +207,7 @@ class SpikeFinder:
             state = solve(point)
             if state is None:
                 raise ConvergenceError("the equations of isolated eigenvalues did not converge.")
-            return np.asarray(np.linalg.eigvalsh(self.phi(state)))
+            return np.asarray(np.linalg.eigvalsh(self.balanced(state)[0]))
 
         def negative(point: float) -> int:
             return int(np.sum(eigenvalues(point) < 0))
@@ -200,7 +232,7 @@ class SpikeFinder:
         for place in range(negative(right), negative(left)):
             root = brentq(
                 lambda point, place=place: float(eigenvalues(point)[place]),
-                left, right, xtol=1e-12 * span, rtol=1e-12,
+                left, right, xtol=1e-12 * span, rtol=1e-12, maxiter=2000,
             )  # fmt: skip
             state = solve(root)
             assert state is not None
@@ -229,7 +261,8 @@ class SpikeFinder:
 
     def _spike(self, state: State, position: float, place: int) -> Spike:
         equations, low_rank = self.equations, self.low_rank
-        null = np.linalg.eigh(self.phi(state))[1][:, place]
+        phi, balance = self.balanced(state)
+        null = balance * np.linalg.eigh(phi)[1][:, place]
         g_slope, y_slope = equations.derivative(state)
         slope = self.form(g_slope, equations.covariances.mean_slope(state.y, y_slope))
         first, _, third = self._parts

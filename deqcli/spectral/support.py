@@ -141,7 +141,9 @@ def _edge(
     state = equations.on_axis(start, np.ascontiguousarray(near.unknowns[outside].real))
     if state is None or equations.stability(state) >= 1:
         return None
-    return march(equations, start, state, direction)
+    edge = march(equations, start, state, direction)
+    # There is a density at the next point, and a gap that seems to reach beyond it is none.
+    return edge if direction * (points[outside + direction] - edge) >= 0 else None
 
 
 def march(

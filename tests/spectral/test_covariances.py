@@ -7,6 +7,7 @@ import pytest
 
 from deqcli.data.mixture import toeplitz
 from deqcli.spectral.covariances import Commuting, General, covariances_of
+from deqcli.spectral.pairwise import Pairwise
 
 P = 60
 
@@ -75,7 +76,106 @@ def test_moments(name):
     np.testing.assert_allclose(covariances.traces, [np.trace(m) / P for m in matrices])
     products = [[np.sum(a * b) / P for b in matrices] for a in matrices]
     np.testing.assert_allclose(covariances.products, products)
+    triples = [[np.trace(a @ a @ b) / P for b in matrices] for a in matrices]
+    np.testing.assert_allclose(covariances.triples, triples)
     weighted = [[mu @ m @ mu for mu in means] for m in matrices]
     np.testing.assert_allclose(covariances.weighted_means(), weighted)
     np.testing.assert_allclose(covariances.grams, means @ means.T)
     assert covariances.rank == P
+
+
+@pytest.mark.parametrize("name", ["scalar", "diagonal", "shared"])
+@pytest.mark.parametrize("y", [(0.4, 0.7), (-0.05, 0.3), (0.2 + 0.3j, 0.5 - 0.1j)])
+def test_weights_of_pairs_are_features_in_more_dimensions(name, y):
+    """Against the inverse for samples R_a (x) x, of twice the dimension."""
+    parts, shape, _ = structures()[name]
+    rng = np.random.default_rng(2)
+    means, R = rng.standard_normal((2, P)), rng.standard_normal((2, 2))
+    base = covariances_of(means, parts, shape)
+    covariances = Pairwise(base, R.T @ R, np.zeros(2))
+    matrices = [np.kron(np.outer(r, r), dense(c, shape)) for r, c in zip(R.T, parts, strict=True)]
+    lifted = np.stack([np.kron(r, mean) for r, mean in zip(R.T, means, strict=True)])
+    y, size = np.array(y), 2 * P
+    psi = np.linalg.inv(np.eye(size) + sum(v * m for v, m in zip(y, matrices, strict=True)))
+    h = np.array([np.trace(m @ psi) / P for m in matrices])
+    omega = np.array([[np.trace(a @ psi @ b @ psi) / P for b in matrices] for a in matrices])
+    np.testing.assert_allclose(covariances.response(y), h, rtol=1e-10)
+    np.testing.assert_allclose(covariances.omega(y), omega, rtol=1e-9)
+    batch = np.stack([y, 2 * y])
+    np.testing.assert_allclose(covariances.response(batch)[0], h, rtol=1e-10)
+    np.testing.assert_allclose(covariances.omega(batch)[0], omega, rtol=1e-9)
+    assert covariances.rank == size
+    assert covariances.norm == pytest.approx(max(np.linalg.eigvalsh(m)[-1] for m in matrices))
+    np.testing.assert_allclose(covariances.grams, lifted @ lifted.T, rtol=1e-10)
+    weighted = np.array([[mu @ m @ mu for mu in lifted] for m in matrices])
+    np.testing.assert_allclose(covariances.weighted_means(), weighted, rtol=1e-10)
+    products = np.array([[np.trace(a @ b) / P for b in matrices] for a in matrices])
+    np.testing.assert_allclose(covariances.products, products, rtol=1e-10)
+    np.testing.assert_allclose(covariances.traces, [np.trace(a) / P for a in matrices])
+    triples = np.array([[np.trace(a @ a @ b) / P for b in matrices] for a in matrices])
+    np.testing.assert_allclose(covariances.triples, triples, rtol=1e-10)
+    slopes = np.array([[1.1, 0.9], [0.9, 1.2]])
+    mixed = covariances.mixed(slopes, np.full(2, 0.5))
+    np.testing.assert_allclose(mixed.products, slopes**2 * products, rtol=1e-10)
+    if not np.iscomplexobj(y):
+        np.testing.assert_allclose(covariances.mean_form(y), lifted @ psi @ lifted.T, atol=1e-9)
+        change = np.array([0.3, -0.2])
+        moved = psi @ sum(v * m for v, m in zip(change, matrices, strict=True)) @ psi
+        np.testing.assert_allclose(
+            covariances.mean_slope(y, change), -lifted @ moved @ lifted.T, atol=1e-8
+        )
+        signs = np.sign(np.linalg.eigvalsh(np.linalg.inv(psi)))
+        expected = (signs < 0).sum()
+        eigenvalues = covariances.directions(y)
+        assert (eigenvalues < 0).any() == bool(expected)
+
+
+@pytest.mark.parametrize("name", ["scalar", "diagonal", "shared", "full"])
+@pytest.mark.parametrize("y", [(0.4, 0.42), (-0.11, -0.1), (0.2 + 0.3j, 0.25 + 0.28j)])
+def test_slopes_that_depend_on_classes(name, y):
+    """Against the inverse of a matrix of 2p rows: samples of class a have slots of their own."""
+    parts, shape, kind = structures()[name]
+    slopes, y = np.array([[1.1, 0.93], [0.93, 1.2]]), np.array(y)
+    plain = covariances_of(np.zeros((2, P)), parts, shape)
+    matrices = [dense(c, shape) for c in parts]
+    noise = np.zeros((2 * P, 2 * P), dtype=y.dtype)
+    noise[:P, :P], noise[P:, P:] = y[0] * matrices[0], y[1] * matrices[1]
+    middle = np.kron(slopes, np.eye(P))
+    G = np.linalg.solve(np.eye(2 * P) + middle @ noise, middle)
+    blocks = [[G[:P, :P], G[:P, P:]], [G[P:, :P], G[P:, P:]]]
+    h = [np.trace(matrices[a] @ blocks[a][a]) / P for a in (0, 1)]
+    omega = [
+        [np.trace(matrices[a] @ blocks[a][b] @ matrices[b] @ blocks[b][a]) / P for b in (0, 1)]
+        for a in (0, 1)
+    ]
+    mixed = plain.mixed(slopes, np.array([0.7, 0.3]))
+    np.testing.assert_allclose(mixed.surrogate.slopes.matrix, slopes)
+    # Where covariances do not commute the slopes act on the diagonals alone: most of it.
+    part = 1e-9 if kind is Commuting else 0.25
+    assert np.all(np.abs(mixed.response(y) - h) <= part * np.abs(plain.response(y) - h))
+    if kind is Commuting:
+        np.testing.assert_allclose(mixed.omega(y), omega, rtol=1e-9)
+    np.testing.assert_allclose(mixed.omega(np.stack([y, 2 * y]))[0], mixed.omega(y), rtol=1e-6)
+    np.testing.assert_allclose(mixed.traces, plain.traces)
+    # The same slopes for all classes change nothing.
+    same = plain.mixed(np.ones((2, 2)), np.array([0.5, 0.5]))
+    np.testing.assert_allclose(same.response(y), plain.response(y), rtol=1e-10)
+    np.testing.assert_allclose(same.omega(y), plain.omega(y), rtol=1e-6)
+
+
+def test_many_columns_keep_the_two_largest_parts_of_slopes():
+    rng = np.random.default_rng(0)
+    parts = [rng.uniform(0.5, 1.5, P) for _ in range(4)]
+    slopes = 1 + 0.1 * np.eye(4) + np.diag([0.3, 0, 0, 0])
+    shares = np.full(4, 0.25)
+    kept = covariances_of(np.zeros((4, P)), parts).mixed(slopes, shares).slopes.matrix
+    values = np.sort(np.abs(np.linalg.eigvalsh(slopes)))
+    assert np.linalg.norm(kept - slopes, 2) == pytest.approx(values[-3])
+    few = covariances_of(np.zeros((4, P)), [np.array(1.0 + a) for a in range(4)])
+    np.testing.assert_allclose(few.mixed(slopes, shares).slopes.matrix, slopes)
+    y = rng.uniform(0.1, 0.3, 4)
+    step = 1e-6 * np.eye(4)
+    ahead, behind = (few.mixed(slopes, shares).response(y + sign * step) for sign in (1, -1))
+    np.testing.assert_allclose(
+        few.mixed(slopes, shares).omega(y), (behind - ahead).T / 2e-6, rtol=1e-6
+    )

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import deqcli
+from deqcli.data.mixture import toeplitz
 from deqcli.errors import DataError, InputError
 from deqcli.scalars import Coefficients
 
@@ -220,6 +221,92 @@ def test_own_norm_law_of_the_papers_mixture(act, kernel):
     assert np.abs(law.distribution(x) - empirical).max() < 0.01
 
 
+def bulk_distance(law, values):
+    """The largest distance of two distributions of the bulk; values in rows, one a draw."""
+    bulk = np.sort(values[:, : values.shape[1] - len(law.above)].ravel())
+    x = np.linspace(bulk[0] - 0.01, law.edge * 1.02, 2000)
+    empirical = np.searchsorted(bulk, x, side="right") / bulk.size
+    return np.abs(law.distribution(x) - empirical).max()
+
+
+def test_slopes_that_depend_on_classes_are_no_noise(monkeypatch):
+    """Long means, n > p: small eigenvalues lie where class-wise slopes of the kernel put them."""
+    mixture, counts = deqcli.GaussianMixture.papers(400), (480, 160)
+    s = scalars_of(mixture, counts)
+    values, _ = simulate(mixture, counts, s, "ck", "own-norm", draws=4)
+    law = deqcli.spectral_law(mixture, list(counts), s, "ck", "own-norm")
+    assert bulk_distance(law, values) < 0.008
+    monkeypatch.setattr("deqcli.spectral.forms._MIXED", 1.0)
+    as_noise = deqcli.spectral_law(mixture, list(counts), s, "ck", "own-norm")
+    assert bulk_distance(as_noise, values) > 0.012
+
+
+@pytest.mark.parametrize("norm", [4.0, 10.0])
+def test_isolated_eigenvalues_push_the_bulk(norm):
+    """The largest of the bulk, 100 draws of a Gram matrix with six means."""
+    k, n, p = 6, 150, 200
+    mixture = deqcli.GaussianMixture(norm * np.eye(k, p), [1.0] * k)
+    c = Coefficients(c1=1.0, c2=0.0, c3=0.0, d=1.0, tau0=1.0)
+    law = deqcli.spectral_law(mixture, [n // k] * k, c)
+    assert len(law.above) == k
+    rng = np.random.default_rng(0)
+    largest = []
+    for _ in range(100):
+        X = mixture.sample(n, rng).X
+        largest.append(np.linalg.eigvalsh(X @ X.T)[-1 - k])
+    alone = deqcli.spectral_law(deqcli.GaussianMixture(np.zeros((1, p)), [1.0]), [n], c)
+    assert law.edge == pytest.approx(alone.edge)
+    # The mean is known to 0.008; the push is 0.12 to 0.2.
+    assert law.largest == pytest.approx(np.mean(largest), abs=0.02)
+    assert alone.largest - np.mean(largest) > 0.1
+
+
+def four(p, norms, traces):
+    basis, _ = np.linalg.qr(np.random.default_rng(1).standard_normal((p, 4)))
+    return deqcli.GaussianMixture((basis * np.array(norms)).T, list(traces))
+
+
+def shaped(p, norm, correlation, classes=2):
+    means = np.outer([norm, -norm][:classes], np.ones(p) / np.sqrt(p))
+    return deqcli.GaussianMixture(means, [1.0, 1.1][:classes], toeplitz(p, correlation))
+
+
+# Mixture, samples of each class, activation, sigma_a2, kernel.
+SETTINGS = {
+    "toeplitz": (shaped(1000, 2.0, 0.6), (400, 400), "relu", 0.2, "ck"),
+    "one class, toeplitz 0.8": (shaped(1000, 0.0, 0.8, 1), (800,), "relu", 0.2, "ck"),
+    "four classes": (deqcli.GaussianMixture.papers(1000, 4), (200,) * 4, "tanh", 0.1, "ntk"),
+    "traces, unbalanced": (
+        four(600, (2, 2, 3, 3), (0.6, 0.9, 1.1, 1.4)), (350, 250, 150, 50), "gelu", 0.15, "ntk",
+    ),
+    "n > p": (deqcli.GaussianMixture.papers(500), (600, 200), "relu", 0.2, "ntk"),
+    "shapes, p = 3000": (three(3000), (300, 250, 250), "relu", 0.2, "preactivation-ntk"),
+    "shapes, p = 300": (three(300), (300, 250, 250), "swish", 0.2, "ck"),
+    "even": (deqcli.GaussianMixture.papers(1000, mean_norm=2.0), (400, 400), "abs", 0.1, "ck"),
+    "even, four": (
+        four(1000, (1, 2, 3, 4), (0.7, 0.9, 1.1, 1.3)), (200,) * 4, "abs", 0.1, "ntk",
+    ),
+    "before activation": (opposite(1000, 1.5), (700, 100), "tanh", 0.1, "preactivation-ck"),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SETTINGS)
+def test_own_norm_laws_of_many_settings(name):
+    """Largest of the bulk and spikes to 2 %, bulk to 0.01, alignments in all to 0.05; 20 draws."""
+    mixture, counts, act, sigma_a2, kernel = SETTINGS[name]
+    s = scalars_of(mixture, counts, act, sigma_a2)
+    law = deqcli.spectral_law(mixture, list(counts), s, kernel, "own-norm")
+    values, alignments = simulate(mixture, counts, s, kernel, "own-norm", draws=20)
+    mean, k = values.mean(axis=0), len(law.above)
+    assert law.largest == pytest.approx(mean[-1 - k], rel=0.02)
+    assert bulk_distance(law, values) < 0.01
+    assert [spike.position for spike in law.above] == pytest.approx(mean[::-1][:k], rel=0.02)
+    # Near pairs mix from draw to draw; what they carry together does not.
+    aligned = sum((spike.alignment for spike in law.above), np.zeros(len(counts)))
+    np.testing.assert_allclose(aligned, alignments[:, values.shape[1] - k :].sum(axis=1), atol=0.05)
+
+
 def test_eigenvalues_between_the_atom_and_the_bulk():
     """With n > p the kernel's mean lifts eigenvalues off the atom, by a little."""
     mixture, counts = three(240), (160, 100, 100)
@@ -361,3 +448,32 @@ def test_wrong_input_is_named():
         law.density([np.nan])
     with pytest.raises(InputError, match="`counts` are 10000 samples in 10 dimensions"):
         deqcli.spectral_law(deqcli.GaussianMixture.papers(10), [5000, 5000], s, form="own-norm")
+
+
+@pytest.mark.parametrize("size", [1e3, 1e6, 1e20, 1e40])
+@pytest.mark.parametrize("covariances", [[1.0, 2.0], [np.eye(20) + 0.3, np.linspace(0.5, 2, 20)]])
+def test_long_means_are_not_lost_in_rounding(size, covariances):
+    r"""What is isolated tends to the eigenvalues of :math:`c_1JMM^\top J^\top/p`."""
+    means = np.random.default_rng(0).standard_normal((2, 20))
+    s = deqcli.implicit_scalars("relu", 0.1)
+    mixture = deqcli.GaussianMixture(size * means, covariances)
+    law = deqcli.spectral_law(mixture, [20, 30], s)
+    rows = np.repeat(means, [20, 30], axis=0)
+    limit = np.linalg.eigvalsh(s.coefficients("ck").c1 * rows @ rows.T / 20)[:-3:-1]
+    found = [spike.position / size**2 for spike in law.above]
+    # What the noise adds is of the order of 1/size^2; roots are found to 1e-12.
+    np.testing.assert_allclose(found, limit, rtol=10 / size**2 + 1e-11)
+
+
+@pytest.mark.slow
+def test_a_gap_that_is_none_has_no_edge():
+    """Beside this spectrum's edges equations off the axis miss, and seem to leave gaps."""
+    rng = np.random.default_rng([12689, *b"calls"])
+    rng.integers(9, 40), rng.integers(4)
+    means = 5 * rng.standard_normal((2, 20))
+    mixture = deqcli.GaussianMixture(means, [1.0, np.linspace(0.5, 2, 20)])
+    s = deqcli.explicit_scalars(["tanh"])
+    law = deqcli.spectral_law(mixture, [20, 30], s, "ck", "own-norm")
+    ends = [end for interval in law.edges for end in interval]
+    assert ends == sorted(ends)
+    assert np.isfinite(law.largest)
