@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 
 from deqcli.activation_functions import Guarded
 from deqcli.activations import Activation
-from deqcli.checks import SCALE, SMALLEST, Range, number, variance
+from deqcli.checks import NOT_NEGATIVE, SCALE, SMALLEST, Range, number
 from deqcli.errors import ConvergenceError, ExistenceError, InputError, OutsidePapersRangeWarning
 
 Array = NDArray[np.float64]
@@ -165,7 +165,7 @@ def check_existence(
     """
     if act.lipschitz == 0:
         raise InputError(f"`act` is {act.name!r}, a constant; a network needs one that varies.")
-    sigma_a2 = variance(sigma_a2, "sigma_a2")
+    sigma_a2 = number(sigma_a2, "sigma_a2", float, NOT_NEGATIVE)
     bound = act.lipschitz**-2 if act.lipschitz > SMALLEST else math.inf
     # Next to the bound the equilibrium is lost in rounding.
     if sigma_a2 > 0 and sigma_a2 >= bound * (1 - 1e-6):
@@ -177,7 +177,8 @@ def check_existence(
             f"(Lipschitz constant {act.lipschitz:.6g})"
         )
         raise ExistenceError(f"`sigma_a2` is {sigma_a2:g}, too large for {act.name!r}: {reason}.")
-    sigma_b2 = variance(1 - sigma_a2 if sigma_b2 is None else sigma_b2, "sigma_b2")
+    sigma_b2 = 1 - sigma_a2 if sigma_b2 is None else sigma_b2
+    sigma_b2 = number(sigma_b2, "sigma_b2", float, NOT_NEGATIVE)
     if papers_range and sigma_a2 > 0 and sigma_a2 >= bound / 4:
         warnings.warn(
             f"`sigma_a2` is {sigma_a2:g}, outside the papers' range for {act.name!r}: they ask for "

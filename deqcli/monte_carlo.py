@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deqcli.activations import Activation, activation
-from deqcli.checks import POSITIVE, Range, number, shown, variance
+from deqcli.checks import NOT_NEGATIVE, POSITIVE, Range, number, shown
 from deqcli.errors import ConvergenceError, DataError, InputError
 from deqcli.finite.equilibrium import Equilibrium, Precision
 from deqcli.finite.fixed_point import Outcome
@@ -103,7 +103,7 @@ class Ensemble:
             "tolerance": number(self.tolerance, "tolerance", float),
         }
         for name in ("sigma_a2", "sigma_b2"):
-            checked[name] = variance(getattr(self, name), name)
+            checked[name] = number(getattr(self, name), name, float, NOT_NEGATIVE)
         for name in ("width", "max_iterations"):
             checked[name] = number(getattr(self, name), name, int, POSITIVE)
         for name, value in checked.items():

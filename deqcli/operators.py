@@ -25,8 +25,9 @@ from deqcli.equivalents import Equivalent, operator_norm
 from deqcli.errors import InputError
 from deqcli.gaussian import check_existence
 from deqcli.kernels.expansion import Expansion
-from deqcli.kernels.matrix import KernelMatrix, check_samples, run_tiles, threads_of_blas
+from deqcli.kernels.matrix import KernelMatrix, check_samples
 from deqcli.kernels.pairs import ImplicitPairs
+from deqcli.kernels.threads import in_threads
 from deqcli.kernels.tiles import SCRATCH, SIDE, Combination
 from deqcli.lanczos import leading_pairs
 from deqcli.own_norms import own_norm_parts
@@ -346,14 +347,19 @@ class Rest:
         rounded = np.empty_like(scales)
         fill = functools.partial(self._fill, codes, scales, rounded)
         columns = [slice(c, min(c + SIDE, n)) for c in range(start, n, SIDE)]
-        threads = threads_of_blas() if self._matrix.tiles.parts else 1
-        run_tiles(fill, [(rows, c) for c in columns], threads)
+        places = [(rows, c) for c in columns]
+        if self._matrix.tiles.parts:
+            in_threads(fill, places)
+        else:
+            for place in places:
+                fill(place)
         return Panel(start, codes, scales, float(rounded.sum()))
 
     def _fill(
-        self, codes: Codes, scales: Array, rounded: Array, rows: slice, columns: slice
+        self, codes: Codes, scales: Array, rounded: Array, place: tuple[slice, slice]
     ) -> None:
         """Make one tile of a panel, and the squared norm of what is rounded off."""
+        rows, columns = place
         if not hasattr(self._local, "buffers"):
             # Zeros, as the diagonal is left open.
             self._local.buffers = np.zeros((SCRATCH + 1, SIDE * SIDE))

@@ -353,8 +353,9 @@ def test_blocks_cover_the_neurons_once(width):
         np.testing.assert_array_equal(covered, np.arange(width))
 
 
-def test_bench_has_its_columns():
-    table = measure_monte_carlo(12, 10, 300, ("relu", "sin"), repeats=1)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_bench_has_its_columns(threads):
+    table = measure_monte_carlo(12, 10, 300, ("relu", "sin"), repeats=1, threads=threads)
     assert table["activation"].tolist() == ["relu", "sin"]
     numbers = table.drop(columns="activation")
     assert np.isfinite(numbers.to_numpy(dtype=float)).all()

@@ -89,19 +89,21 @@ class MonteCarloBench(Settings):
     p: int = setting(1000, "Dimension.", least=1)
     width: int = setting(1000, "Neurons.", least=1)
     act: tuple[str, ...] = _activations("relu", "tanh", "erf", "swish")
+    threads: int = setting(1, "Realizations at a time, each on one core.", least=1, most=1000)
     repeats: int = _repeats()
 
     @property
     def entries(self) -> int:
         """Numbers in all matrices that are kept together, at most."""
         n, p, m = self.n, self.p, self.width
-        return 3 * m * m + m * (4 * n + 2 * p) + n * (2 * n + p)
+        return self.threads * (3 * m * m + m * (4 * n + 2 * p) + n * (2 * n + p))
 
     def measure(self) -> pd.DataFrame:
         """Run the benchmark."""
         from deqcli.bench import measure_monte_carlo
 
-        return measure_monte_carlo(self.n, self.p, self.width, self.act, self.repeats)
+        sizes = self.n, self.p, self.width
+        return measure_monte_carlo(*sizes, self.act, self.repeats, self.threads)
 
 
 @dataclass(frozen=True, kw_only=True)

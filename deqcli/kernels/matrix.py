@@ -6,20 +6,20 @@ the lower half (:mod:`deqcli.kernels.tiles`). Memory is the result plus a few ti
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from deqcli.checks import LARGEST
 from deqcli.errors import DataError
 from deqcli.kernels.interpolation import Interval, fit_diagonals
 from deqcli.kernels.pairs import PairKernel, PairValues
-from deqcli.kernels.tiles import SCRATCH, SIDE, Combination, Tiles
+from deqcli.kernels.threads import in_threads
+from deqcli.kernels.tiles import SCRATCH, SIDE, Combination, Entries, Tiles
 
 Array = NDArray[np.float64]
 
@@ -91,32 +91,45 @@ class KernelMatrix:
         """Return some rows of the matrices, computed in one pass over the data."""
         outs = [np.empty((stop - start, self.shape[1])) for _ in combinations]
         whole = self.symmetric and (start, stop) == (0, self.shape[0])
-        tabulated = bool(self.tiles.parts)
         local = threading.local()
+        # Without series nearly all entries are solved one by one: too many to keep.
+        later: list[Entries] | None = [] if self.tiles.parts else None
 
-        def tile(rows: slice, columns: slice) -> None:
+        def tile(place: tuple[slice, slice]) -> None:
+            rows, columns = place
             if not hasattr(local, "buffers"):
                 # Entries that are left open are numbers all the same: no warning comes of them.
                 local.buffers = np.zeros((SCRATCH + len(combinations), SIDE * SIDE))
-            parts = self.tiles.fill(rows, columns, combinations, whole, local.buffers)
+            parts = self.tiles.fill(rows, columns, combinations, whole, local.buffers, later)
             for out, part in zip(outs, parts, strict=True):
                 out[rows.start - start : rows.stop - start, columns] = part.T
                 if whole and rows != columns:
                     out[columns, rows] = part
 
         # Of a whole symmetric matrix, only tiles on the diagonal and beyond.
-        tiles = [
-            (slice(i, min(i + SIDE, stop)), slice(j, min(j + SIDE, self.shape[1])))
-            for i in range(start, stop, SIDE)
-            for j in range(i if whole else 0, self.shape[1], SIDE)
-        ]
-        run_tiles(tile, tiles, threads_of_blas() if tabulated else 1)
+        down, across = _tiled(start, stop), _tiled(0, self.shape[1])
+        tiles = [(r, c) for r in down for c in across if not whole or c.start >= r.start]
+        if later is None:
+            for place in tiles:
+                tile(place)
+        else:
+            in_threads(tile, tiles)
+        if later:
+            i, j, cosine = (np.concatenate(part) for part in zip(*later, strict=True))
+            # Tiles end in any order; a solve depends, in its last digit, on what is beside it.
+            order = np.lexsort((j, i))
+            left_open = Entries(i[order], j[order], cosine[order])
+            values = self.tiles.values(left_open, combinations)
+            for out, value in zip(outs, values, strict=True):
+                out[left_open.i - start, left_open.j] = value
+                if whole:
+                    out[left_open.j, left_open.i] = value
         if self.symmetric:
             here = np.arange(start, stop)
             for out, c in zip(outs, combinations, strict=True):
                 diagonal = c.scale * self.diagonals.of(c.kernel) + c.gram * self.x_norm**2
-                if whole:
-                    _mirror_diagonal_tiles(out)
+                for rows in down if whole else ():
+                    _mirror(out[rows, rows])
                 out[here - start, here] = diagonal[start:stop]
         return outs
 
@@ -133,38 +146,29 @@ class KernelMatrix:
         return PairValues(ck[where], ntk[where])
 
 
-def _mirror_diagonal_tiles(out: Array) -> None:
-    """Copy the upper triangle down inside the tiles on the diagonal."""
-    n = out.shape[0]
-    for start in range(0, n, SIDE):
-        block = out[start : start + SIDE, start : start + SIDE]
-        low = np.tril_indices(block.shape[0], -1)
-        block[low] = block.T[low]
+def _tiled(start: int, stop: int) -> list[slice]:
+    """Cut a range into equal parts of at most :data:`SIDE`, but for one."""
+    count = max(1, -(-(stop - start) // SIDE))
+    ends = np.linspace(start, stop, count + 1).astype(int)
+    return [slice(int(i), int(j)) for i, j in itertools.pairwise(ends)]
+
+
+def _mirror(block: Array) -> None:
+    """Copy the upper triangle down."""
+    upper = np.triu(block)
+    np.add(upper, np.triu(block, 1).T, out=block)
 
 
 def _directions(X: Array) -> tuple[Array, Array]:
     """Return unit rows (zero rows stay zero) and their norms."""
+    with np.errstate(over="ignore", under="ignore"):
+        squares = np.einsum("ij,ij->i", X, X)
+    if np.all((squares > 1e-200) & (squares < 1e200)):
+        norm = np.sqrt(squares)
+        return X / norm[:, None], norm
     # Scaling by the largest entry first keeps tiny and huge inputs from under- or overflowing.
     top = np.abs(X).max(axis=1, initial=0.0)
     safe = np.where(top > 0, top, 1.0)
     scaled = X / safe[:, None]
     norm = np.linalg.norm(scaled, axis=1)
     return scaled / np.where(norm > 0, norm, 1.0)[:, None], norm * top
-
-
-def threads_of_blas() -> int:
-    """Return as many threads as BLAS may use now, so that one setting rules both."""
-    return max((int(pool["num_threads"]) for pool in threadpool_info()), default=1)
-
-
-def run_tiles(
-    tile: Callable[[slice, slice], None], tiles: list[tuple[slice, slice]], threads: int
-) -> None:
-    """Do the tiles, by threads each of which has a BLAS of one."""
-    if threads == 1 or len(tiles) < 2 * threads:
-        for rows, columns in tiles:
-            tile(rows, columns)
-        return
-    with threadpool_limits(1), ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(lambda pair: tile(*pair), tiles):
-            pass

@@ -10,36 +10,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deqcli.kernels.interpolation import BoundSeries, Interval, fit_segments
+from deqcli.kernels.interpolation import Interval
 from deqcli.kernels.pairs import PairKernel, PairValues
+from deqcli.kernels.segments import Segment, fit_segments
+from deqcli.kernels.series import BoundSeries
 from deqcli.vocabulary import Kernel
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-#: Rows and columns of a tile, at most.
+#: Rows and columns of a tile, at most: an array or two of that size stay in the second-level cache.
 SIDE = 256
-# Columns whose series is summed at a time: what that takes stays in the second-level cache.
-_STRIP = 64
 #: Arrays of the size of a tile that are needed besides the results.
-SCRATCH = 5
+SCRATCH = 3
 # Up to this many pairs the direct route is cheaper than building series.
 _FEW_PAIRS = 4000
 # Rows whose cosines with all the others set the range of the series.
-_PROBE_ROWS = 128
+_PROBE_ROWS = 64
 # Angles this far apart are one segment if series allow; of wider ranges, the quantiles at both
 # ends that the main segment leaves to others.
 _NARROW, _RARE = 0.9, 0.001
 # From this share of a tile on a segment is summed on all of it: a gathered entry costs as much as
-# some thirty others.
+# some thirty others. Up to it, entries without a series wait for those of other tiles.
 _DENSE = 0.03
 # Cosines this close to +-1 have lost half their digits: the angle is taken from differences.
 _PARALLEL = 1 - 1e-6
-_DIRECT_CHUNK = 5_000
+# Pairs solved at a time: a long Hermite series holds a few thousand numbers for each.
+_DIRECT_CHUNK = 200
 
 
 @dataclass(frozen=True)
@@ -58,25 +60,37 @@ class Combination:
     gram: float = 0.0
 
 
-@dataclass(frozen=True)
+class Entries(NamedTuple):
+    """Places in a matrix, rows i and columns j, and the cosines there, each of shape (m,)."""
+
+    i: Indices
+    j: Indices
+    cosine: Array
+
+
 class _Part:
-    """A segment of angles with the series of given inputs."""
+    """A segment of angles with the series of given inputs, made when first asked for."""
 
-    omegas: Interval
-    ck: BoundSeries
-    ntk: BoundSeries
-
-    def of(self, kernel: Kernel) -> BoundSeries:
-        return self.ck if kernel is Kernel.CK else self.ntk
-
-    @cached_property
-    def cosines(self) -> tuple[float, float]:
-        """What it covers; to infinity where rounding may push a cosine past the end."""
+    def __init__(self, segment: Segment, x_norm: Array, y_norm: Array) -> None:
+        self.omegas = segment.omegas
+        self._series, self._norms = segment.series, (x_norm, y_norm)
         low, high = self.omegas.low, self.omegas.high
-        return (
+        # To infinity where rounding may push a cosine past the end.
+        self.cosines = (
             -np.inf if low <= -np.pi / 2 else float(np.sin(low)),
             np.inf if high >= np.pi / 2 else float(np.sin(high)),
         )
+
+    @cached_property
+    def ck(self) -> BoundSeries:
+        return self._series.ck.bind(*self._norms)
+
+    @cached_property
+    def ntk(self) -> BoundSeries:
+        return self._series.ntk.bind(*self._norms)
+
+    def of(self, kernel: Kernel) -> BoundSeries:
+        return self.ck if kernel is Kernel.CK else self.ntk
 
 
 class Tiles:
@@ -113,10 +127,7 @@ class Tiles:
 
         segments = fit_segments(self.pairs, covered, cuts, lambda omegas: count * share(omegas))
         segments.sort(key=lambda segment: share(segment.omegas), reverse=True)
-        return [
-            _Part(s.omegas, *(series.bind(self._x_norm, self._y_norm) for series in s.series))
-            for s in segments
-        ]
+        return [_Part(segment, self._x_norm, self._y_norm) for segment in segments]
 
     def _probe(self) -> tuple[Array, list[float]]:
         """Return arcsines of some cosines, from evenly spaced rows, and where to cut them."""
@@ -142,6 +153,7 @@ class Tiles:
         combinations: Sequence[Combination],
         upper: bool,
         buffers: Sequence[Array],
+        later: list[Entries] | None = None,
     ) -> list[Array]:
         """Return the transposes of one tile of the matrices; diagonal entries are left open.
 
@@ -154,10 +166,13 @@ class Tiles:
         buffers : sequence of ndarray
             :data:`SCRATCH` and one for each combination, as long as a tile has entries; the
             results are views of the last.
+        later : list of Entries, optional
+            Takes the few entries of a tile that no series covers, which are left open, too: many
+            of them are solved in nearly the time of one.
         """
         shape = columns.stop - columns.start, rows.stop - rows.start
         arrays = [b[: shape[0] * shape[1]].reshape(shape) for b in buffers]
-        (cosine, omega, *work), results = arrays[:SCRATCH], arrays[SCRATCH:]
+        (cosine, omega, work), results = arrays[:SCRATCH], arrays[SCRATCH:]
         np.matmul(self._y[columns], self._x[rows].T, out=cosine)
         far = self._far(cosine, rows, columns, upper)
         if self.parts:
@@ -165,12 +180,12 @@ class Tiles:
             np.arcsin(cosine if far is None else np.clip(cosine, -1, 1, out=omega), out=omega)
             _sum(self.parts[0], rows, columns, omega, work, combinations, results)
         if far is not None:
-            self._fill_far(far, rows, columns, cosine, omega, work, combinations, results)
+            self._fill_far(far, rows, columns, cosine, omega, work, combinations, results, later)
         for c, result in zip(combinations, results, strict=True):
             if c.scale != 1.0:
                 result *= c.scale
             if c.gram:
-                inner = np.multiply(cosine, c.gram * self._x_norm[rows], out=work[0])
+                inner = np.multiply(cosine, c.gram * self._x_norm[rows], out=work)
                 inner *= self._y_norm[columns, None]
                 result += inner
         return results
@@ -195,9 +210,10 @@ class Tiles:
         columns: slice,
         cosine: Array,
         omega: Array,
-        work: Sequence[Array],
+        work: Array,
         combinations: Sequence[Combination],
         results: Sequence[Array],
+        later: list[Entries] | None,
     ) -> None:
         """Give the chosen entries of a tile the values of other segments or of direct solves."""
         left = np.ones(far.size, dtype=bool)
@@ -222,11 +238,22 @@ class Tiles:
         where = far[left]
         if where.size:
             j, i = np.divmod(where, cosine.shape[1])
-            solved = self._solve(i + rows.start, j + columns.start, cosine.reshape(-1)[where])
+            entries = Entries(i + rows.start, j + columns.start, cosine.reshape(-1)[where])
+            if later is not None and where.size <= _DENSE * cosine.size:
+                later.append(entries)
+                return
+            solved = self._solve(entries)
             for c, result in zip(combinations, results, strict=True):
                 result.reshape(-1)[where] = solved.of(c.kernel)
 
-    def _solve(self, i: Indices, j: Indices, cosine: Array) -> PairValues:
+    def values(self, entries: Entries, combinations: Sequence[Combination]) -> list[Array]:
+        """Return entries of the matrices by direct solves, each of shape (m,)."""
+        solved = self._solve(entries)
+        inner = entries.cosine * self._x_norm[entries.i] * self._y_norm[entries.j]
+        return [c.scale * solved.of(c.kernel) + c.gram * inner for c in combinations]
+
+    def _solve(self, entries: Entries) -> PairValues:
+        i, j, cosine = entries
         solved = PairValues(np.empty(i.size), np.empty(i.size))
         for begin in range(0, i.size, _DIRECT_CHUNK):
             part = slice(begin, begin + _DIRECT_CHUNK)
@@ -253,17 +280,13 @@ def _sum(
     rows: slice,
     columns: slice,
     omega: Array,
-    work: Sequence[Array],
+    work: Array,
     combinations: Sequence[Combination],
     results: Sequence[Array],
 ) -> None:
     """Sum a segment's series on a whole tile."""
     low, width = part.omegas.low, part.omegas.width
-    for start in range(0, len(omega), _STRIP):
-        here = slice(start, min(start + _STRIP, len(omega)))
-        those = slice(columns.start + here.start, columns.start + here.stop)
-        twice, *scratch = (array[: here.stop - here.start] for array in work)
-        np.multiply(omega[here], 4 / width if width > 0 else 0.0, out=twice)
-        twice -= 4 * low / width + 2 if width > 0 else 0.0
-        for c, result in zip(combinations, results, strict=True):
-            part.of(c.kernel).on_tile(rows, those, twice, result[here], *scratch)
+    w = np.multiply(omega, 2 / width if width > 0 else 0.0, out=work)
+    w -= 2 * low / width + 1 if width > 0 else 0.0
+    for c, result in zip(combinations, results, strict=True):
+        part.of(c.kernel).on_tile(rows, columns, w, result)

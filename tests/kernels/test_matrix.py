@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 import deqcli
 from deqcli.activations import REGISTRY, activation
-from deqcli.kernels import interpolation
+from deqcli.kernels import segments
 from deqcli.kernels import tiles as tiles_module
 from deqcli.kernels.matrix import KernelMatrix
 from deqcli.kernels.pairs import ImplicitPairs
@@ -73,7 +73,7 @@ def test_tables_agree_with_direct_solves(name, monkeypatch, tol):
 def test_segments_agree_with_direct_solves_to_1e_12(name, spread, monkeypatch):
     """Angles of every size: those of one segment, of gathered ones, and between their ends."""
     monkeypatch.setattr(tiles_module, "_RARE", 0.2)
-    monkeypatch.setattr(interpolation, "_LEAST", 0)
+    monkeypatch.setattr(segments, "_LEAST", 0)
     rng = np.random.default_rng(2)
     X = rng.standard_normal((300, 200)) / np.sqrt(200)
     X[:, 0] += spread * rng.uniform(-0.5, 1.0, 300)
