@@ -5,8 +5,9 @@ Nothing heavy is imported here until settings are made; see :mod:`deqcli.setting
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from deqcli.errors import InputError
 from deqcli.settings import setting
@@ -44,6 +45,11 @@ class StorageSettings(SampleSettings):
         default_text=f"dense; beyond {MOST_DENSE} samples, exact alone, memory",
     )
     save_kernels: bool = setting(False, "Write the matrices too (.npz).")
+
+    @classmethod
+    def restored(cls, values: Mapping[str, Any]) -> Self:
+        """See :meth:`Settings.restored`; a record does not say that kernels are matrices."""
+        return super().restored({"storage": Storage.DENSE, **values})
 
     @property
     def dense(self) -> bool:

@@ -11,9 +11,9 @@ import pytest
 from deqcli import study
 from deqcli.errors import InputError, RunConflictError, RunError
 from deqcli.quantities import Claim, Measured, Printed, Quantity, verdict
-from deqcli.reproduction import presets, reading, running, summary
+from deqcli.reproduction import presets, running, summary
 from deqcli.reproduction.presets import FigureText, Preset
-from deqcli.runs import files
+from deqcli.runs import files, reading
 from deqcli.runs.execute import Result
 from deqcli.runs.parallel import Failure
 
@@ -246,6 +246,12 @@ def test_exit_code_of_a_finished_run_is_kept_with_its_reason(tmp_path, played):
         ("accuracy", {"stopped": {"deq width=8 trial=0": "stopped: overflow"}},
          ["deq width=8 trial=0: stopped: overflow"]),
         ("match", {"feasible": False}, ["no exact match; the nearest network is shown"]),
+        ("match", {"feasible": False, "match": {"limit": 0.02, "distance": 2e-4}},
+         ["no exact match; the nearest network is shown"]),
+        ("match", {"feasible": False, "match": {"limit": 0.02, "distance": 0.3}},
+         ["no match within 0.02; the nearest network is shown"]),
+        ("match", {"feasible": False, "verdict": "By the equations of ICLR Corollary 2."},
+         ["no exact match"]),
         ("match", {"feasible": True}, []),
         ("spectrum", {"monte_carlo": {"realizations": 40, "not_converged": {"3": "stalled"}}},
          ["1 of 40 realizations did not converge and were left out"]),

@@ -192,16 +192,21 @@ def run(arguments: Sequence[str]) -> int:
                 traceback.print_exc()
             # The name of a file may have a line break.
             tell(" ".join(f"error: {_sentence(error)}".splitlines()))
-            return error.exit_code if isinstance(error, DeqcliError) else 1
+            if isinstance(error, DeqcliError):
+                return error.exit_code
+            return 2 if isinstance(error, OSError) and error.filename is not None else 1
 
 
 def _sentence(error: Exception) -> str:
     if isinstance(error, DeqcliError):
         return str(error)
-    # Files are the business of the library, which has a sentence for each; this is stdout.
     if isinstance(error, OSError) and error.filename is None:
         _forget_stdout()
         return f"cannot write to standard output: {error.strerror}."
+    # The library has a sentence for each file that it reads or writes; of a name that cannot even
+    # be asked about (too long, in a closed folder) the system's words say enough.
+    if isinstance(error, OSError):
+        return f"{error.filename} cannot be used: {error.strerror}; give another name or folder."
     return f"{type(error).__name__}: {error} (deqcli -v shows where; please report it)."
 
 

@@ -18,7 +18,8 @@ from deqcli import study
 from deqcli.errors import InputError
 from deqcli.quantities import RULE, SILENT
 from deqcli.report import texts
-from deqcli.reproduction import joined, presets, reading, summary
+from deqcli.reproduction import joined, presets, summary
+from deqcli.runs import reading
 
 #: The part of the page, and of the anchors, of runs that belong to no preset.
 BEYOND = "beyond"

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from deqcli import study
 from deqcli.errors import DeqcliError
-from deqcli.reproduction import reading
-from deqcli.runs import files
+from deqcli.runs import files, reading
 
 logger = logging.getLogger("deqcli")
 

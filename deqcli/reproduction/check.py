@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from deqcli.reproduction import reading
+from deqcli.runs import reading
 from deqcli.study import Study, Tolerance
 
 _NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?")

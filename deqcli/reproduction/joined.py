@@ -9,8 +9,8 @@ from pathlib import Path
 import pandas as pd
 
 from deqcli.paired import gaps
-from deqcli.reproduction import presets, reading
-from deqcli.runs import files
+from deqcli.reproduction import presets
+from deqcli.runs import files, reading
 
 #: The columns of a joined table.
 COLUMNS = ("dataset", "net", "width", "trials", "accuracy", "accuracy_interval")

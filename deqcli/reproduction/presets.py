@@ -22,6 +22,10 @@ Size = Literal["quick", "standard", "paper"]
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
+#: How the names of settings files end.
+_FILES = (".toml", ".json")
+
+
 @dataclass(frozen=True)
 class Paper:
     """A paper whose figures are reproduced: what texts call it, its title and where it appeared."""
@@ -65,7 +69,7 @@ class Preset:
     Attributes
     ----------
     name : str
-        ``<paper>/<figure>``, the path of its file without the suffix.
+        ``<paper>/<figure>``, the path of its file without the suffix; of one's own file, its name.
     study : Study
     settings : Settings
     figure : FigureText
@@ -83,6 +87,11 @@ class Preset:
     def stem(self) -> str:
         """Name of its result files."""
         return self.name.replace("/", "-")
+
+    @property
+    def of_paper(self) -> bool:
+        """Whether it is a figure of a paper, and not a file of one's own settings."""
+        return "/" in self.name
 
     @property
     def heading(self) -> str:
@@ -127,7 +136,7 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str) -> Preset:
-    """Read one preset and check its values.
+    """Read one preset, or a file of settings that stands for one, and check its values.
 
     Raises
     ------
@@ -139,6 +148,8 @@ def load(name: str) -> Preset:
     >>> load("iclr/figure-1-left").settings.act
     'arctan'
     """
+    if (path := Path(name)).suffix in _FILES:
+        return read(path, path.stem)
     known = names()
     if name not in known:
         raise InputError(f"There is no preset {name!r}; {suggestion(name, ('all', *known))}")
@@ -195,12 +206,15 @@ def _line(key: str, value: Any) -> str:
 def sized(preset: Preset, size: Size) -> Preset:
     """Cut a preset to a size; where n falls, the dimension p of drawn samples falls with it.
 
+    One's own settings are cut by ``"quick"`` alone.
+
     Examples
     --------
     >>> whole = load("iclr/figure-1-left")
     >>> sized(whole, "quick").cut, sized(whole, "paper").cut
     (('realizations',), ())
     """
-    limits = {"quick": preset.study.quick, "standard": preset.study.standard, "paper": {}}[size]
+    standard = preset.study.standard if preset.of_paper else {}
+    limits = {"quick": preset.study.quick, "standard": standard, "paper": {}}[size]
     settings, cut = preset.study.cut(preset.settings, limits)
     return replace(preset, settings=settings, cut=cut)

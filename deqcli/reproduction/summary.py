@@ -21,10 +21,9 @@ from deqcli.quantities import (
     undecided_note,
     verdict,
 )
-from deqcli.reproduction import reading
 from deqcli.reproduction.presets import Preset, names
 from deqcli.reproduction.running import Outcome, intervals, is_one_draw
-from deqcli.runs import files
+from deqcli.runs import files, reading
 
 COLUMNS = (
     "preset", "figure", "quantity", "paper", "ours", "interval", "verdict", "note", "cut",

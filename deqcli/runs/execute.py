@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 # Loaded here, before threads are set: only libraries that are loaded can be told.
 import scipy.linalg  # noqa: F401
 
-from deqcli.checks import POSITIVE, number, shown
+from deqcli.checks import POSITIVE, number, of_type, shown
 from deqcli.display import Displayed
 from deqcli.errors import InputError, RunConflictError, RunError
 from deqcli.runs import cluster, files, memory, provenance, tables
@@ -80,10 +80,7 @@ class Result(Displayed):
         if self._table is not None:
             facts["table"] = f"{len(self._table)} rows: {', '.join(self._table.columns)}"
         sentences = get(self.study).sentences(self.findings) if self.record else ()
-        return facts | {
-            f"finding {number}" if number else "finding": text
-            for number, text in enumerate(sentences)
-        }
+        return facts | {f"finding {number}": text for number, text in enumerate(sentences, start=1)}
 
     @property
     def table(self) -> pd.DataFrame:
@@ -201,8 +198,11 @@ def run(
             raise InputError(f"`formats` has {shown(wanted)}; give some of {', '.join(FORMATS)}.")
     if jobs is not None:
         jobs = number(jobs, "jobs", int, POSITIVE)
-    if name is not None and not isinstance(name, str):
-        raise InputError(f"`name` is {shown(name)}; give a text.")
+    for key, text in {"name": name, "scheduler": scheduler}.items():
+        of_type(text, key, str | None, "a text")
+    for key, flag in {"force": force, "dry_run": dry_run, "progress": progress}.items():
+        of_type(flag, key, bool, "True or False")
+    of_type(out, "out", str | os.PathLike | None, "a text or a path")
     running = _Run(chosen, settings, tuple(formats), jobs, scheduler, progress)
     if out is not None:
         return running.execute(Path(out), name, force=force, dry_run=dry_run)

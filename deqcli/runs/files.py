@@ -23,7 +23,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from deqcli.errors import RunError
+from deqcli.errors import RunConflictError, RunError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -103,7 +103,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
     Raises
     ------
     RunError
-        For any ``OSError`` of the block, of the flush to disk or of the replacement.
+        For any ``OSError`` of the block, of the flush to disk or of the replacement, and for a
+        device or pipe in the place of the file: it would be gone.
 
     Examples
     --------
@@ -116,6 +117,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """
     temporary = path.with_name(f".{path.stem}.{secrets.token_hex(8)}.tmp{path.suffix}")
     with explained(path):
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise RunConflictError(f"{path} is a device or a pipe; give the name of a file.")
         try:
             yield temporary
             _flush(temporary)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +47,7 @@ def results(folder: Path) -> Iterator[Listed]:
     InputError
         If the folder is not there, or nothing in it is a result.
     """
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # noqa: PTH112  Path.is_dir raises on long names
         raise InputError(f"there is no folder {folder}; name one that a study wrote to.")
     with files.explained(folder, "read"):
         stems = {path.name.removesuffix(".json") for path in folder.glob("*.json")}
@@ -75,6 +76,6 @@ def _entry(folder: Path, stem: str) -> Listed | None:
     lacking = len(outputs) + 1 - len(there)
     state = f"{study}, by deqcli {made}"
     if lacking:
-        state += f"; {lacking} of its files are gone"
+        state += f"; {lacking} of its files {'is' if lacking == 1 else 'are'} gone"
     endings = tuple(name.removeprefix(stem) for name in there)
     return Listed(stem, state, endings, sum((folder / n).stat().st_size for n in there), command)

@@ -29,5 +29,5 @@ def test_prints_each_erratum_and_keeps_the_settings(deqcli):
 def test_dry_run_counts_the_points(deqcli):
     done = deqcli("errata", "--dry-run")
     assert done.code == 0
-    # Six errata, five sizes, three trials; the simulated networks; five claims.
-    assert "96 points" in done.out
+    # Six errata, five sizes, six trials; the simulated networks; five claims.
+    assert "186 points" in done.out

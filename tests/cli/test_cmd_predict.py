@@ -75,7 +75,7 @@ def test_a_variance_has_its_own_twin(deqcli):
     ("arguments", "words"),
     [
         (("--ridge", "-1"), "--ridge is -1"),
-        (("--ridge", "0"), "--ridge is 0 and --width 400 is the number of samples"),
+        (("--ridge", "0"), "--ridge is 0 and --values 400 is the number of samples"),
         (("--sigma-a2", "1.5"), "--sigma-a2 is 1.5"),
         (("--against", "sigma-a2", "--values", "0.1,3"), "is 3"),
         (("--kernel", "preactivation-ck"), "networks are trained by ck and ntk"),

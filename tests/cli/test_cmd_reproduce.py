@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import deqcli as package
 from deqcli import study
 from deqcli.cli.studies import StudyCommand
 from deqcli.reproduction import presets
@@ -312,9 +313,44 @@ def test_one_that_breaks_does_not_cost_the_others(deqcli, three, monkeypatch):
     assert Path("results/icml-h-tanh.csv").exists()
 
 
+OWN = {"act": "tanh", "sigma_a2": 0.1, "n": 30, "p": 40, "estimator": "exact"}
+
+
+def test_a_result_of_ones_own_is_run_again_and_compared(deqcli, monkeypatch):
+    spectrum = type(study.get("spectrum"))
+    monkeypatch.setattr(spectrum, "standard", {"n": 20})
+    made = package.run("spectrum", out="mine", name="own.1", formats=(), jobs=1, **OWN)
+    files = {path.name for path in Path("mine").iterdir()}
+    call = ("reproduce", "mine/own.1.json", "--check", "--out", "mine", "-j", "1")
+    done = deqcli(*call)
+    assert done.code == 0, done.err
+    assert "1 of 1 tables compared" in done.err
+    # Nothing was cut, and nothing written beside the result.
+    assert made.settings.n == 30
+    assert {path.name for path in Path("mine").iterdir()} == files
+    rows = Path("mine/own.1.csv").read_text().splitlines()
+    rows[1] = rows[2]
+    Path("mine/own.1.csv").write_text("\n".join([*rows, ""]))
+    done = deqcli(*call)
+    assert done.code == 3
+    assert "differs: own.1.csv, column " in done.err
+
+
+def test_a_file_of_settings_is_a_preset_and_only_quick_cuts_it(deqcli, monkeypatch):
+    spectrum = type(study.get("spectrum"))
+    monkeypatch.setattr(spectrum, "standard", {"n": 20})
+    monkeypatch.setattr(spectrum, "quick", {"n": 10})
+    Path("mine.toml").write_text('study = "spectrum"\nact = "tanh"\nn = 30\np = 60\n')
+    line = "deqcli spectrum --n {} --p {} --name mine"
+    assert deqcli("reproduce", "mine.toml", "--dry-run").out.strip() == line.format(30, 60)
+    quick = deqcli("reproduce", "mine.toml", "--dry-run", "--quick").out.strip()
+    assert quick == line.format(10, 20) + " --out results/quick"
+
+
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
+        (("nothing.json",), "nothing.json cannot be read: No such file"),
         (("iclr/figure-9",), "There is no preset"),
         (("all", "icml/figure-9", "--dry-run"), "There is no preset 'icml/figure-9'"),
         (("all", "--fresh", "x"), "--fresh goes with"),

@@ -168,6 +168,39 @@ def test_a_reader_that_went_away_is_no_error(process, tmp_path, words):
         assert (tmp_path / "results" / "m.json").exists()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "spectrum --n 20 --data {}.csv", "data list --data-dir {}", "data verify --data-dir {}",
+        "data path mnist --data-dir {}", "spectrum --n 20 --data mnist --data-dir {}",
+        "results {}", "report --results {}", "match --tau0 1 --config {}.toml",
+        "match --tau0 1 --out {}", "match --tau0 1 --name {}", "report --results . --out {}",
+    ],
+)  # fmt: skip
+def test_a_name_of_300_letters_is_a_sentence(deqcli, tmp_path, words):
+    for suffix in ("csv", "json"):
+        kept = ROOT / f"results/hld-figure-1-ck.{suffix}"
+        (tmp_path / kept.name).write_bytes(kept.read_bytes())
+    done = deqcli(*words.format("a" * 300).split())
+    # What asks which data sets are there says that none is.
+    assert done.code in (1, 2) or words.startswith(("data list", "data verify"))
+    if done.code:
+        assert done.err.splitlines()[-1].lower().startswith("error: ")
+    assert "please report it" not in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_file_that_may_not_be_asked_about_is_a_sentence(deqcli, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied", "closed/x")
+
+    monkeypatch.setattr("deqcli.runs.listing.results", refuse)
+    done = deqcli("results", ".")
+    assert done.code == 2
+    expected = "error: closed/x cannot be used: Permission denied; give another name or folder.\n"
+    assert done.err == expected
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 @pytest.mark.parametrize("words", WRITERS)
 def test_stdout_that_is_full_is_a_sentence(process, tmp_path, words):

@@ -3,6 +3,7 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from filelock import FileLock
@@ -276,6 +277,13 @@ def test_unknown_formats_are_refused_before_anything_is_written(tmp_path):
     with pytest.raises(InputError, match="`formats` has 'jpg'"):
         run_toy(tmp_path / "results", formats=("png", "jpg"))
     assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("value", [pd.NA, 1, b"x", np.array([True, False])], ids=repr)
+@pytest.mark.parametrize("name", ["name", "scheduler", "force", "dry_run", "progress", "out"])
+def test_arguments_of_the_wrong_type_are_sentences(name, value):
+    with pytest.raises(InputError, match=f"`{name}` is .*; give "):
+        run("match", tau0=1.0, **{name: value})
 
 
 def test_points_are_assembled_in_their_order_one_at_a_time(tmp_path, toy, monkeypatch):

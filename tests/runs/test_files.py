@@ -188,3 +188,18 @@ def test_sha256_of_nothing(tmp_path):
     assert files.sha256(tmp_path / "a").startswith("e3b0c44298fc1c149afb")
     with pytest.raises(RunError, match="Cannot read"):
         files.sha256(tmp_path / "b")
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_pipe_or_device_is_never_replaced(tmp_path, linked):
+    pipe = wanted = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    if linked:
+        wanted = tmp_path / "link"
+        wanted.symlink_to(pipe)
+    with pytest.raises(RunError, match="is a device or a pipe; give the name of a file") as caught:
+        files.write_text(wanted, "page")
+    assert caught.value.exit_code == 2
+    assert pipe.is_fifo()
+    assert wanted.is_symlink() == linked
+    assert len(list(tmp_path.iterdir())) == 1 + linked

@@ -22,7 +22,7 @@ def test_finished_unfinished_and_strange_files(tmp_path):
     assert mine.command.startswith("deqcli spectrum --n 20 --p 30")
     assert mine.size == sum(path.stat().st_size for path in tmp_path.glob("mine.*"))
     (tmp_path / "mine.png").unlink()
-    assert list(results(tmp_path))[1].state.endswith("; 1 of its files are gone")
+    assert list(results(tmp_path))[1].state.endswith("; 1 of its files is gone")
 
 
 def test_a_folder_without_results(tmp_path):
