@@ -18,7 +18,7 @@ from deqcli.display import Displayed
 from deqcli.errors import ActivationError, InputError
 
 #: Sizes that kinks and parameters of activations may have.
-SIZE = checks.Range(least=-checks.LARGEST, most=checks.LARGEST)
+SIZE = checks.Range(least=-checks.LARGEST, most=checks.LARGEST, smallest=checks.SMALLEST)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

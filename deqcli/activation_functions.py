@@ -162,7 +162,9 @@ class Guarded:
             # What overflows is looked at by whoever asked.
             with np.errstate(all="ignore"):
                 value = np.asarray(self.function(view))
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             raise ActivationError(
                 f"{self.label} failed on a numpy array of shape {x.shape} "
                 f"({type(error).__name__}: {one_line(error)}); it must take and return an array."

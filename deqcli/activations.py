@@ -19,7 +19,7 @@ from scipy.special import erf, expit
 
 from deqcli import activation_functions as functions
 from deqcli import checks
-from deqcli.activation_class import SIZE as SIZE
+from deqcli.activation_class import SIZE
 from deqcli.activation_class import Activation as Activation
 from deqcli.activation_functions import Function
 from deqcli.checks import one_line, shown
@@ -144,8 +144,6 @@ def _parse_parameters(name: str, text: str) -> dict[str, float]:
             raise ActivationError(f"activation {name!r} does not understand {part!r}: {legal}.")
         try:
             values[key] = checks.number(number, key, float, SIZE)
-            if values[key]:
-                checks.number(abs(values[key]), key, float, checks.SCALE)
         except InputError as error:
             raise ActivationError(f"activation {name!r}: {error}") from None
     return values
@@ -169,7 +167,9 @@ def _imported(module: str, attribute: str) -> Activation:
         raise ActivationError(
             f"activation {module}:{attribute}: the module has no {attribute!r}."
         ) from error
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise ActivationError(
             f"activation {module}:{attribute}: importing the module failed "
             f"({type(error).__name__}: {one_line(error)})."

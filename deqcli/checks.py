@@ -24,12 +24,13 @@ _LARGEST_COUNT = 2**63 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Range:
-    """Which numbers are allowed."""
+    """Which numbers are allowed; one nearer to 0 than ``smallest``, and not 0, never is."""
 
     least: float = -math.inf
     above: float = -math.inf
     most: float = math.inf
     below: float = math.inf
+    smallest: float = 0.0
 
     def range_text(self) -> str:
         """Say which numbers are allowed, such as ``at least 2``; empty if all are."""
@@ -45,12 +46,13 @@ class Range:
 
     def allows(self, value: float) -> bool:
         """Tell whether a number is in the range."""
-        return self.least <= value <= self.most and self.above < value < self.below
+        inside = self.least <= value <= self.most and self.above < value < self.below
+        return inside and not 0 < abs(value) < self.smallest
 
 
 #: A variance or a length, one that may not vanish and one that may; how many of something.
 SCALE = Range(least=SMALLEST, most=LARGEST)
-NOT_NEGATIVE = Range(least=0, most=LARGEST)
+NOT_NEGATIVE = Range(least=0, most=LARGEST, smallest=SMALLEST)
 POSITIVE = Range(least=1)
 
 
@@ -83,12 +85,9 @@ def number(value: Any, name: str, kind: type[N], allowed: Range | None = None) -
         pass
     noun = "a whole number" if kind is int else "a finite number"
     wanted = " ".join(filter(None, [noun, allowed.range_text()]))
+    if isinstance(value, float) and replace(allowed, smallest=0.0).allows(value):
+        wanted += f", no nearer to 0 than {allowed.smallest:g}"
     raise InputError(f"`{name}` is {shown(value)}; give {wanted}.")
-
-
-def variance(value: Any, name: str) -> float:
-    """Return a variance: zero, for weights that are not there, or one that can be divided by."""
-    return number(value, name, float, NOT_NEGATIVE) and number(value, name, float, SCALE)
 
 
 def _to_int(value: Any) -> int:
@@ -96,6 +95,12 @@ def _to_int(value: Any) -> int:
     if abs(count) > _LARGEST_COUNT:
         raise OverflowError
     return count
+
+
+def of_type(value: Any, name: str, kinds: Any, noun: str) -> None:
+    """Refuse a value that is of none of the types, with what to give instead."""
+    if not isinstance(value, kinds):
+        raise InputError(f"`{name}` is {shown(value)}; give {noun}.")
 
 
 def one_of(value: Any, name: str, known: Collection[str]) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Self
 
-from deqcli.checks import Range, number, shown
+from deqcli.checks import SMALLEST, Range, number, shown
 from deqcli.errors import InputError
 from deqcli.vocabulary import Word, suggestion
 
@@ -46,6 +46,8 @@ def split_activations(text: str) -> list[str]:
 class Rule(Range):
     """What a field has besides its name, type and default; see :func:`setting`."""
 
+    # What a person sets is divided by somewhere.
+    smallest: float = SMALLEST
     help: str
     choices: tuple[str, ...] = ()
     identity: bool = True
@@ -67,7 +69,7 @@ def setting(default: Any, help: str, **rule: Any) -> Any:
     help : str
         One or two sentences for ``--help``.
     least, above, most, below : float
-        The range of a number.
+        The range of a number; all have :data:`deqcli.checks.SMALLEST` besides.
     choices : tuple of str
         The texts allowed, where the type of the field is no enum.
     identity : bool
@@ -243,13 +245,16 @@ class Settings:
     """
 
     def __post_init__(self) -> None:
+        self._complete()
+        self.check()
+
+    def _complete(self) -> None:
         for option in options(type(self)):
             object.__setattr__(self, option.name, option.convert(getattr(self, option.name)))
         for option in options(type(self)):
             if option.rule.derive and getattr(self, option.name) is None:
                 # Not checked against its range: what is wrong is what it was derived from.
                 object.__setattr__(self, option.name, option.rule.derive(self))
-        self.check()
 
     def check(self) -> None:
         """Raise :class:`InputError` where fields do not fit each other."""
@@ -300,6 +305,22 @@ class Settings:
             For a key that is no field, or a value that does not fit.
         """
         return cls(**check_keys(cls, values, where))
+
+    @classmethod
+    def restored(cls, values: Mapping[str, Any]) -> Self:
+        """Make settings of a record, whose run checked them: a file of samples may be gone.
+
+        Raises
+        ------
+        InputError
+            For a key that is no field, or a value of another type or range.
+        """
+        made = object.__new__(cls)
+        defaults = {option.name: option.default for option in options(cls)}
+        for name, value in (defaults | check_keys(cls, values)).items():
+            object.__setattr__(made, name, value)
+        made._complete()
+        return made
 
 
 def check_keys(cls: type[Settings], values: Mapping[str, Any], where: str = "") -> dict[str, Any]:

@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 
 import deqcli
+from deqcli import study
 from deqcli.activations import Activation, activation
+from deqcli.checks import SMALLEST, Range, number
 from deqcli.cli import run
 from deqcli.errors import ActivationError, ConvergenceError, DataError, ExistenceError, InputError
 from deqcli.finite.equilibrium import Elementwise
+from deqcli.settings import options
 
 
 @pytest.mark.parametrize(
@@ -23,7 +26,10 @@ from deqcli.finite.equilibrium import Elementwise
         "match --tau0 1 --act htanh:a=0,c=1", "match --data sphere --n 8 --p 9 --act htanh:a=0,c=1",
         "spectrum --n 8 --p 9 --act htanh:a=0,c=1", "spectrum --n 8 --p 99999999999999999999",
         "error-vs-n --n 8,9 --act htanh:a=0,c=1", "scalars --act htanh:a=1e200,c=1",
-        "scalars --act hermite:scale=1e-50,c8=1 --sigma-a2 0",
+        "scalars --act hermite:scale=1e-50,c8=1 --sigma-a2 0", "scalars --act htanh:a=-1e-60,c=1",
+        "flow --step 1e-320", "flow --first-step 1e-160", "flow --gamma0 1e-51",
+        "match --within 1e-60", "predict --ridge 1e-320", "spectrum --mean-norm 1e-51",
+        "accuracy --data gmm --learning-rate 1e-60", "accuracy --data gmm --learning-rate 1e60",
     ],
 )  # fmt: skip
 def test_numbers_beyond_the_limits(words, capsys, tmp_path, monkeypatch):
@@ -33,6 +39,26 @@ def test_numbers_beyond_the_limits(words, capsys, tmp_path, monkeypatch):
     assert said.startswith("error: ")
     assert said.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", study.names())
+def test_no_option_takes_a_number_that_cannot_be_squared(name):
+    """Nothing but 0 itself may be nearer to 0 than 1e-50, whatever an option's range is."""
+    floats = [option for option in options(study.get(name).settings) if option.kind is float]
+    for option in floats:
+        for value in (1e-51, 1e-160, 5e-324, -1e-51):
+            with pytest.raises(InputError, match=rf"`{option.name}` is -?\S+; give .*"):
+                option.convert(value)
+        if option.rule.allows(0):
+            assert option.convert(0) in (0, (0,))
+
+
+def test_the_sentence_says_how_near_to_zero_a_number_may_be():
+    for value in (1e-51, -1e-51):
+        with pytest.raises(InputError, match=r"at most 1, no nearer to 0 than 1e-50\.$"):
+            number(value, "x", float, Range(most=1, smallest=SMALLEST))
+    assert number(-1e-50, "x", float, Range(smallest=SMALLEST)) == -1e-50
+    assert number(5e-324, "x", float) == 5e-324
 
 
 @pytest.mark.parametrize(
@@ -117,6 +143,10 @@ def leaves_later(x):
     return np.tanh(x) if x.size < 10 else sys.exit(0)
 
 
+def closes(x):
+    raise GeneratorExit
+
+
 def raises_later(x):
     if x.size > 10:
         raise RuntimeError("so\nmuch")
@@ -137,6 +167,7 @@ def writes(x):
     [
         (leaves, {}, "SystemExit"),
         (leaves_later, {"lipschitz": 1.0}, "SystemExit"),
+        (closes, {}, "GeneratorExit"),
         (raises_later, {"lipschitz": 1.0}, "RuntimeError: so much"),
         (shrinks_later, {"lipschitz": 1.0}, "elementwise"),
         (writes, {}, "read-only"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -399,6 +400,11 @@ def test_a_bad_file_is_a_sentence(tmp_path, name, content, wanted):
     assert wanted in message
     assert "\n" not in message
     assert message.endswith(".")
+
+
+def test_a_device_that_never_ends_is_a_sentence():
+    with pytest.raises(InputError, match="/dev/zero is no settings file: it is longer than"):
+        read_document(Path("/dev/zero"))
 
 
 def test_a_missing_file_and_a_folder_are_sentences(tmp_path):

@@ -68,9 +68,9 @@ def read(path: Path) -> tuple[Dataset, str]:
     >>> samples.X.tolist(), samples.y.tolist(), samples.classes
     ([[1, 2], [3, 4]], [1, 0], ('cat', 'dog'))
     """
-    if path.exists() and not path.is_file():
-        raise DataError(f"{path} is not a file.")
     try:
+        if path.exists() and not path.is_file():
+            raise DataError(f"{path} is not a file.")
         with path.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         return _parse(path, sha256), sha256

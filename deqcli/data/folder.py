@@ -62,7 +62,7 @@ def find(source: Source, piece: Piece, root: Path) -> Path | None:
     for folder in source.folders:
         for name in (piece.name, f"{piece.name}.gz", f"{piece.name}.xz", published):
             path = root / folder / name
-            if path.is_file():
+            if os.path.isfile(path):  # noqa: PTH113  Path.is_file raises on long names
                 return path
     return None
 

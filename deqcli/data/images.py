@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deqcli.checks import Range, generator, number, one_of, shown
+from deqcli.checks import Range, generator, number, of_type, one_of
 from deqcli.data import files, folder, registry
 from deqcli.data.dataset import SELECTIONS, Dataset, balanced, fit_transform, order, pick_classes
 from deqcli.data.folder import Content
@@ -88,8 +88,7 @@ def load(
     """
     paths = {"name": name} if data_dir is None else {"name": name, "data_dir": data_dir}
     for parameter, path in paths.items():
-        if not isinstance(path, str | os.PathLike):
-            raise InputError(f"`{parameter}` is {shown(path)}; give a text or a path.")
+        of_type(path, parameter, str | os.PathLike, "a text or a path")
     one_of(select, "select", SELECTIONS)
     if rng is not None:
         generator(rng)

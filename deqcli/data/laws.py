@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import functools
 import math
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -231,7 +232,7 @@ class RealData(Law):
 
     def check(self) -> None:
         if self.own_file:
-            if not Path(self.name).is_file():
+            if not os.path.isfile(self.name):  # noqa: PTH113  Path.is_file raises on long names
                 raise InputError(f"`data` is {self.name}; there is no such file.")
         elif self.name.partition(":")[0] not in registry.names():
             known = (*DRAWN, *registry.names(), "a .npz or .csv file")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from deqcli.checks import LARGEST
 from deqcli.settings import Settings, setting
 
 
@@ -30,5 +31,6 @@ class TrainingSettings(Settings):
         "Learning rate, in the parametrisation in which it serves all widths and networks: "
         "standard normal weights, every layer divided by the root of its width.",
         above=0,
+        most=LARGEST,
     )
     momentum: float = setting(0.9, "Momentum.", least=0, below=1)

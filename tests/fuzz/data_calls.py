@@ -80,6 +80,14 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
     np.savez(Path(folder.name, "images.npz"), X=X.reshape(16, 3, 1).astype("u1"), y=y)
     np.savez(Path(folder.name, "pickle.npz"), X=np.array([{}], object), y=y)
     np.savez(Path(folder.name, "other.npz"), a=X)
+    # Beside tables, what is no record of a run.
+    for name, text in {
+        "good": "{}",
+        "headless": "[1]",
+        "huge": "{",
+        "words": '{"study": 3}',
+    }.items():
+        Path(folder.name, f"{name}.json").write_text(text)
     Path(folder.name, "bad.npz").write_bytes(b"PK\x03\x04nonsense")
     header = "{'descr': '<f8', 'fortran_order': False, 'shape': (99999999, 99999999)}"
     with zipfile.ZipFile(Path(folder.name, "lying.npz"), "w") as archive:
@@ -108,3 +116,9 @@ def load(rng: Random) -> Any:
         if rng.random() < (0.05 if option == "data_dir" else 0.4):
             arguments[option] = hostile(rng, value, 0.1)
     return deqcli.load, arguments, None
+
+
+def read(rng: Random) -> Any:
+    names = sorted(path.name for path in Path(_folder().name).iterdir())
+    place = pick(rng, (*(f"{_folder().name}/{name}" for name in names), *TEXTS))
+    return deqcli.read, {"path": hostile(rng, place, 0.2)}, None

@@ -48,6 +48,7 @@ CALLS = {
     "GaussianMixture.papers": data_calls.papers,
     "sphere": data_calls.sphere,
     "load": data_calls.load,
+    "read": data_calls.read,
 }
 #: Made by `accumulate`, or returned by other calls.
 WITHIN = {"Dataset", "Ensemble", "KernelOperator", "PredictedError", "Result", "RidgeSolution",
