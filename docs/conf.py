@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import logging
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -126,3 +127,22 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "remove_config_comments": True,
 }
+
+
+def _keep_names_together(
+    app: object, what: str, name: str, value: object, options: object, lines: list[str]
+) -> None:
+    """Join attributes that share a line, of which all but the last would be taken for a type."""
+    inside = False
+    for number, line in enumerate(lines):
+        if set(line) == {"-"} and number:
+            inside = lines[number - 1].strip() == "Attributes"
+        elif inside and re.match(r"\w+(, \w+)+ : ", line):
+            names, _, kind = line.partition(" : ")
+            # Of no width: a space would part them again.
+            lines[number] = names.replace(", ", ",\u200b") + f" : {kind}"
+
+
+def setup(app: object) -> None:
+    """Read docstrings before napoleon does."""
+    app.connect("autodoc-process-docstring", _keep_names_together, priority=400)

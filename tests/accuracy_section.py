@@ -126,11 +126,12 @@ def sentence(settings: Mapping[str, Any], findings: Mapping[str, Any]) -> str:
     ):  # fmt: skip
         row, limit = rows[measure, widest], rows.get((measure, 0))
         half = row["interval"]
-        places = 3 if factor == 1 else 2
+        places = 4 if factor == 1 else 2
         by = around(factor * row["advantage"], half if half is None else factor * half, places)
         predicted = ""
         if limit:
-            predicted = f"; infinite width predicts {around(factor * limit['advantage'], None, 3)}"
+            expected = around(factor * limit["advantage"], None, places)
+            predicted = f"; infinite width predicts {expected}"
         farther = f"the plain network is farther by {by}{unit}{predicted}"
         parts.append(f"in {name} {said[row['nearer']]} ({farther})")
     data, trained = DATA.get(settings["data"], settings["data"]), TRAINED[settings["train"]]

@@ -7,55 +7,20 @@ them. ``python tests/readme_claims.py`` prints them, to be pasted after results 
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterable
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import training_claims
+from claims_reading import ROOT, findings, settings, span, table, timings, verdicts
 from scipy.stats import ttest_1samp
 
 from deqcli.misprints import ERRATA, MEAN_NORM, RATIO, SIGMA_A2, SPHERE_RATIO
-from deqcli.quantities import LEVEL, mean_interval, trials_to_decide
+from deqcli.quantities import AGREES, DIFFERS, LEVEL, mean_interval, trials_to_decide
 from deqcli.reproduction.summary import number
-from deqcli.runs import tables
 from deqcli.studies.error_vs_n import slope
-
-ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "results"
-
-
-@cache
-def findings(stem: str) -> dict[str, Any]:
-    """Return what a committed run recorded."""
-    return json.loads((RESULTS / f"{stem}.json").read_text(encoding="utf-8"))["findings"]
-
-
-@cache
-def settings(stem: str) -> dict[str, Any]:
-    """Return the settings of a committed run."""
-    return json.loads((RESULTS / f"{stem}.json").read_text(encoding="utf-8"))["settings"]
-
-
-@cache
-def timings(stem: str) -> dict[str, Any]:
-    """Return what a committed run took."""
-    return json.loads((RESULTS / f"{stem}.json").read_text(encoding="utf-8"))["timings"]
-
-
-@cache
-def table(stem: str) -> pd.DataFrame:
-    """Return the table of a committed run."""
-    return tables.read(RESULTS / f"{stem}.csv")
-
-
-def span(values: Iterable[float], form: str = ".2g", unit: str = "") -> str:
-    """Return the least and the largest value."""
-    low, high = (f"{value:{form}}".replace("-", "−") for value in (min(values), max(values)))
-    return f"{low}{unit}" if low == high else f"{low} to {high}{unit}"
 
 
 def around(value: float, half: float | None, places: int) -> str:
@@ -78,23 +43,19 @@ def head() -> list[str]:
     off = 100 * float(np.abs(places / measured - 1).max())
     shares = [100 * sum(spike["alignment"]) for spike in law["spikes"]]
     return [
-        f"*Blue: the kernel Λ of a tanh DEQ on {first['n']} samples of a two-class Gaussian mixture, "
-        f"averaged over {first['realizations']} random networks of width {first['width']}. Red: "
-        f"matrices written down in closed form. Black: the law that their eigenvalues follow, "
-        f"computed without any sample, and the places it gives to the {words[isolated]}, each named "
-        f"by the class that by the law makes {span(shares, '.0f', ' %')} of its eigenvector; the "
-        f"exact kernel's are {off:.1f} % from there at most. "
-        f"The average is {found['distance']:.2g} from the papers' matrix, "
-        f"{100 * found['relative']:.2g} % of ‖Λ‖. But "
-        f"σb² XᵀX, which both have, is {found['input_norm']:.3g} of {found['norm']:.3g}: of G, what "
-        f"the network adds, it is {100 * found['network_relative']:.2g} %. The exact kernel is "
-        f"{exact['distance']:.2g} from the papers' matrix and {exact['own_norm']:.2g} from the one "
-        f"with every sample's own norm.*"
+        f"*Eigenvalues of the kernel Λ of a tanh DEQ on {first['n']} samples of a two-class Gaussian "
+        f"mixture. Blue: the average over {first['realizations']} random networks of width "
+        f"{first['width']}. Red: a matrix written down in closed form, as in the papers and (dotted) "
+        "with every sample's own norm in it. Black: the law that the eigenvalues follow, computed "
+        f"without any sample. It also says where the {words[isolated]} lie (the exact kernel's are "
+        f"{off:.1f} % away at most), and which class makes {span(shares, '.0f', ' %')} of each one's "
+        f"eigenvector. From the papers' matrix the average is {found['distance']:.2g} away, "
+        f"{100 * found['relative']:.2g} % of ‖Λ‖. Of that norm, {found['norm']:.3g}, the inputs make "
+        f"{found['input_norm']:.3g} by σb² XᵀX, which both matrices have; of G, the part that the "
+        f"network adds, it is {100 * found['network_relative']:.2g} %. The exact kernel is "
+        f"{exact['distance']:.2g} from the papers' matrix and {exact['own_norm']:.2g} from the dotted "
+        "one.*"
     ]
-
-
-#: The trainings that the README sums up.
-TRAININGS = ("iclr-figure-3-a", "iclr-figure-3-b", "iclr-figure-3-c", "icml-accuracies")
 
 
 def found() -> list[str]:
@@ -106,139 +67,66 @@ def found() -> list[str]:
         (float(before), float(after))
         for before, after in re.findall(r"(0\.\d{4}) → (0\.\d{4})", text)
     ]
-    errata = findings("errata-printed-forms")["errata"]
+    # "as near as promised", "follows": by the verdicts of the summary.
+    assert set(verdicts("icml/error-vs-n").values()) == {AGREES}
+    paths = [each for name, each in verdicts("gen/figure-1").items() if "largest distance" in name]
+    assert paths == [AGREES, AGREES]
     return [
         f"* The closed forms are as near as promised: their relative error falls like n to the power "
         f"{span(curves['slopes'].values())}, for four activations. With every sample's own norm in "
-        f"them they are {span(curves['own_gains'].values(), '.0f')} times nearer at n = {size} "
+        f"place of the mean norm they are {span(curves['own_gains'].values(), '.0f')} times nearer at "
+        f"n = {size} "
         "([against the papers](docs/findings.md#against-the-papers)).",
-        f"* One hidden layer is enough, also on images: fitted to the kernel, {len(pairs)} twins are at "
-        f"most {100 * max(after for _, after in pairs):.1f} % from it on samples that they were not "
-        f"fitted to; by the papers' four scalars up to {100 * max(b for b, _ in pairs):.0f} % "
+        f"* One hidden layer is enough, also on images: {len(pairs)} twins that were fitted to a DEQ's "
+        f"kernel are {100 * max(after for _, after in pairs):.1f} % from it at most, on samples that "
+        "they were not fitted to. Twins that have the papers' four scalars are up to "
+        f"{100 * max(b for b, _ in pairs):.0f} % from it "
         "([twins](docs/findings.md#twins-on-real-data)).",
-        f"* Does the twin train like the DEQ, and a plain network not? {_two_layers()} "
-        f"{_one_layer()} "
+        f"* Does the twin train like the DEQ, and a plain network not? {training_claims.two_layers()} "
+        f"{training_claims.one_layer()} "
         "([training](docs/findings.md#does-the-twin-train-like-the-deq)).",
+        f"* Does it classify like the DEQ? {_classifies()} "
+        "([figure](docs/findings.md#the-test-error-before-training)).",
         f"* {whole()} ([whole data sets](docs/large.md)).",
         f"* Training only the implicit layer follows the linearised path, but not for the reason that "
         "is proved: the kernel changes "
         f"{span(_kernel_changes(), '.0f')} times more than the proof allows at the largest width "
         "([promises](docs/findings.md#does-training-only-the-implicit-layer-keep-its-promises)).",
-        f"* {len(errata)} formulas of the papers are misprinted; corrected, each comes near the exact "
-        "kernel like n^-1/2 ([errata](docs/findings.md#what-was-found-wrong-in-the-papers)).",
+        f"* {len(ERRATA)} misprinted formulas of the papers were measured: corrected, each comes near "
+        f"the exact kernel like n^-1/2 (fitted powers {_slopes('right')}, ± {_half():.2f} at most), as "
+        f"printed none does ({_slopes('printed')}; "
+        "[errata](docs/findings.md#what-was-found-wrong-in-the-papers)).",
     ]
+
+
+def _classifies() -> str:
+    """Say how the papers' twin classifies, predicted before training and measured."""
+    two = findings("predict-relu-two-layers")
+    apart, agreement = two["differences"]["matched"], two["agreement"]["deq"]
+    measured = apart["measured"]
+    return (
+        "The papers' twin of two layers does at infinite width, by a prediction of the test error "
+        f"that is within two standard errors of trained DEQs at {agreement['within']} of "
+        f"{agreement['of']} widths; in the mean over widths its error is larger by "
+        f"{around(measured['value'], measured['spread'], 4)}, predicted "
+        f"{around(apart['predicted'], None, 4)}"
+    )
 
 
 def whole() -> str:
     """Say how near the closed forms are on all of MNIST, and what that took."""
     here, took = findings("mnist-60000")["distances"]["exact"], timings("mnist-60000")
     minutes = (took["points"] + took["assembly"]) / 60
+    # What is a share of ‖Λ‖ is so many times the share of what the network adds.
+    times = here["network_relative"] / here["relative"]
+    own = here["own_norm"] / here["norm"]
     return (
         f"All {settings('mnist-60000')['n']} images of MNIST at once: the exact kernel Λ of a tanh DEQ "
-        f"is {100 * here['relative']:.2g} % of its norm from the papers' matrix, and "
-        f"{100 * here['own_norm'] / here['norm']:.2g} % from the one with own norms. That took "
+        f"is {100 * here['relative']:.2g} % of its norm from the papers' matrix "
+        f"({100 * here['network_relative']:.2g} % of G, what the network adds), and {100 * own:.2g} % "
+        f"({100 * times * own:.2g} % of G) from the one with own norms. That took "
         f"{took['peak_bytes'] / 1e9:.1f} GB and {minutes:.0f} minutes on {took['jobs']} core"
     )
-
-
-def large_runs() -> str:
-    """Return the table of docs/large.md: what all of MNIST took, and what came out."""
-
-    def took(stem: str) -> str:
-        used = timings(stem)
-        minutes = (used["points"] + used["assembly"]) / 60
-        return f"{used['peak_bytes'] / 2**30:.1f} GiB | {minutes:.0f} min"
-
-    spectrum = findings("mnist-60000")["distances"]["exact"]
-    errors = table("error-vs-n-mnist-60000").query("n == 60000").set_index("act")
-    lines = [
-        "| run | memory | time | found |",
-        "| --- | --- | --- | --- |",
-        f"| `spectrum`, tanh, Λ | {took('mnist-60000')} | ‖Λ − Λ̄‖ = {spectrum['distance']:.1f} of "
-        f"{spectrum['norm']:.0f}, ‖Λ − Λ̄'‖ = {spectrum['own_norm']:.2f}; rounding changes either by "
-        f"{spectrum['rounding']:.1g} at most |",
-    ]
-    for stem, name in (("mnist-60000-ntk", "Θ"), ("mnist-60000-ck", "G")):
-        found = findings(stem)["regression"]
-        lines.append(
-            f"| `accuracy --limit regression`, ReLU, {name} | {took(stem)} | "
-            f"{100 * found['accuracy']:.2f} % of 10 000 test images right, residual "
-            f"{found['residual']:.0e} |"
-        )
-    shown = ", ".join(
-        f"{act} {100 * row['error']:.0f} % and {100 * row['own_error']:.1f} % with own norms"
-        for act, row in errors.iterrows()
-    )
-    lines.append(
-        f"| `error-vs-n`, G, to 60 000 | {took('error-vs-n-mnist-60000')} | relative error of {shown} |"
-    )
-    return "\n".join(lines)
-
-
-def trained() -> str:
-    """Return what trainings say of twins and plain networks, all widths together."""
-    from accuracy_section import ACTS, DATA
-
-    kinds = ("twin", "plain", "undecided")
-    accuracy = dict.fromkeys(kinds, 0)
-    names, losses = [], []
-    for stem in TRAININGS:
-        here = settings(stem)
-        names.append(f"{ACTS[here['act']]} on {DATA[here['data']]}")
-        loss = dict.fromkeys(kinds, 0)
-        for row in findings(stem)["advantages"]:
-            if row["width"]:
-                (loss if row["measure"] == "distance" else accuracy)[row["nearer"]] += 1
-        losses.append(loss)
-    widths = sum(losses[0].values())
-    return (
-        f"{_two_layers()} {_one_layer()}, as root mean squares over epochs. The twin's is nearer to the "
-        f"DEQ's than a plain network's at {_listed(loss['twin'] for loss in losses)} of {widths} "
-        f"widths ({_listed(names)}), the plain one's at {_listed(loss['plain'] for loss in losses)}. "
-        f"By test accuracy the twin is nearer in {accuracy['twin']} of {sum(accuracy.values())} cases, the "
-        f"plain network in {accuracy['plain']}, and {accuracy['undecided']} are undecided"
-    )
-
-
-def _one_layer() -> str:
-    """Say how near the widest networks of one layer are to the DEQ."""
-    ends: dict[str, list[float]] = {"matched": [], "plain": []}
-    for stem in TRAININGS:
-        widest = max(settings(stem)["widths"])
-        for row in findings(stem)["gaps"]:
-            if row["width"] == widest:
-                ends[row["net"]].append(row["distance"])
-    return (
-        f"With one layer both are near: at width {widest} the curve of log(loss) of a fitted twin is "
-        f"{span(ends['matched'])} from the DEQ's, a plain network's {span(ends['plain'])}"
-    )
-
-
-def _two_layers() -> str:
-    """Say how the papers' twins of two layers train, by the kernel that they share."""
-    rows = {}
-    for stem in ("rate-ntk", "rate-ck", "rate-ntk-own", "rate-ck-own"):
-        found = findings(f"accuracy-{stem}")
-        ends = {gap["net"]: np.exp(gap["end"]) for gap in found["gaps"]}
-        (nearer,) = (row["nearer"] for row in found["advantages"]
-                     if row["width"] and row["measure"] == "distance")  # fmt: skip
-        rows[stem] = ends["matched"], ends["plain"], nearer
-    equal, own = rows["rate-ntk"], rows["rate-ntk-own"]
-    other, raw = rows["rate-ck"], rows["rate-ck-own"]
-    here = settings("accuracy-rate-ntk")
-    does = {"twin": "it does", "plain": "it does not", "undecided": "that is undecided"}[equal[2]]
-    return (
-        f"With two layers that have the DEQ's four scalars, as in the papers, {does}: after "
-        f"{here['epochs']} epochs at learning rate {here['learning_rate']:g} and equal scale the twin "
-        f"that shares Θ has {equal[0]:.2f} of the DEQ's loss, the one that shares G {other[0]:.2f}, a "
-        f"plain network {equal[1]:.2f}; each at its own scale {own[0]:.2f}, {raw[0]:.2f} and "
-        f"{own[1]:.2f}."
-    )
-
-
-def _listed(values: Iterable[object]) -> str:
-    *first, last = map(str, values)
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _kernel_changes() -> pd.Series:
@@ -418,13 +306,12 @@ def errata() -> list[str]:
     rows = []
     for name, (printed, right) in _FORMS.items():
         curve = curves[name]
-        # Corrected errors fall like n^(-1/2), printed ones do not.
-        assert curve["right_slope"] < -0.45 < curve["printed_slope"] - 0.2
         ends = [
             f"{curve[f'{form}_errors'][0]:.3g} → {curve[f'{form}_errors'][-1]:.3g}"
             for form in ("printed", "right")
         ]
         rows.append(f"| {where[name]} | {printed} | {right} | {ends[0]} | {ends[1]} |")
+    times = [curve["printed_errors"][-1] / curve["right_errors"][-1] for curve in curves.values()]
     claims, networks = found["claims"], found["empirical_ntk"]
     two, arc = claims["iclr-corollary-2"], claims["iclr-figure-1"]["distances"]
     residuals = [value for by_act in claims["iclr-corollary-1"]["residuals"].values()
@@ -432,7 +319,10 @@ def errata() -> list[str]:
     scale = claims["input-scale"]
     return [
         "The printed form stays away from the exact kernel, the corrected one comes near it like "
-        f"n^-1/2. Operator-norm errors at n = {sizes[0]} and n = {sizes[-1]}, {_trials()} trials; "
+        f"n^-1/2: from n = {sizes[0]} to {sizes[-1]} errors change with powers of n of {_slopes('right')} "
+        f"as corrected and {_slopes('printed')} as printed, ± {_half():.2f} at most, so that every one is "
+        f"decided by its interval; at n = {sizes[-1]} the printed forms are {span(times, '.0f')} times as "
+        f"far away. Operator-norm errors at n = {sizes[0]} and n = {sizes[-1]}, {_trials()} trials; "
         f"centred ReLU, σa² = {SIGMA_A2:g}, σb² = {1 - SIGMA_A2:g} ({ERRATA['icml-theorem-1'].sigma_b2:g} "
         "for ICML Theorem 1, where α4 ≈ 1 would hide it), the papers' mixture with means of norm "
         f"{MEAN_NORM:g}, p/n = {RATIO:g}; for HLD √2·ReLU on the sphere, d/n = {SPHERE_RATIO:g}:",
@@ -475,6 +365,22 @@ def _contraction() -> str:
         f"at width {m}, only below {1 / half:.2f}, and ever less as m grows. `deqcli flow` divides by "
         "‖A(0)‖."
     )
+
+
+def _slopes(form: str) -> str:
+    """Return the fitted powers of n of one form's errors; the verdicts on them are decided."""
+    said = verdicts("errata/printed-forms")
+    wanted = {"right": ("corrected", AGREES), "printed": ("as printed", DIFFERS)}[form]
+    judged = [each for name, each in said.items() if f", {wanted[0]}:" in name]
+    assert judged == [wanted[1]] * len(ERRATA)
+    curves = findings("errata-printed-forms")["errata"].values()
+    return span([curve[f"{form}_slope"] for curve in curves], ".2f")
+
+
+def _half() -> float:
+    """Return half of the widest interval of those powers."""
+    curves = findings("errata-printed-forms")["errata"].values()
+    return max(curve[f"{form}_interval"] for curve in curves for form in ("printed", "right"))
 
 
 def _trials() -> int:
@@ -531,6 +437,7 @@ SECTIONS: dict[str, Callable[[], list[str]]] = {
     "": head,
     "What was found": found,
     "Against the papers": papers,
+    "Does the twin train like the DEQ?": training_claims.section,
     "The test error before training": predicted,
     "Does training only the implicit layer keep its promises?": flow,
     "What was found wrong in the papers": errata,

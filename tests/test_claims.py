@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import re
-import sys
+import shlex
 from pathlib import Path
 
+import numpy as np
+import page_claims
 import pandas as pd
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 import readme_claims
 
+import deqcli
+from deqcli import study
+from deqcli.cli.studies import StudyCommand
 from deqcli.quantities import verdict
 from deqcli.reproduction import presets, summary
 from deqcli.runs import tables
@@ -22,8 +27,7 @@ TEXTS = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "do
 
 #: Sections whose numbers are in no committed table, and why.
 UNBACKED = {
-    "Does the twin train like the DEQ?": "its table is checked by tests/test_readme.py",
-    "Twins on real data": "held-out distances, which tests/matching measures anew",
+    "Twins on real data": "held-out distances, which tests/test_twins.py measures anew",
     "Speed": "ratios of one machine, which `deqcli bench` measures anew",
 }
 #: Sections that say how to use the program, not what was found.
@@ -33,7 +37,7 @@ MANUAL = {"Install", "Use", "Where to go on"}
 NAMES = re.compile(
     r"!\[[^\]]*\]\([^)]*\)|`[^`]*`|\]\([^)]*\)"
     r"|(Figure|Theorem|Corollary|Lemma|p\.)s? ?\d+( \([a-z, ]+\))?|\(\d\)(-\(\d\))?"
-    r"|[nm]\^[(−-]*1/[24]\)?|0-1 |section \d\.\d|[αβγκλστψ]̃?[ab]?[0-9²]"
+    r"|[nm]\^[(−-]*1/[24]\)?|0-1 |section \d\.\d|§\d+|[αβγκλστψ]̃?[ab]?[0-9²]|\$[^$]+\$"
 )
 COMPARING = re.compile(
     r"\b(near(er)?|closer|farther|faster|slower|better|worse|larger|smaller|(do(es)? not )?holds?"
@@ -120,9 +124,18 @@ def test_names_are_no_numbers(sentence):
     assert not speaks_of_results(sentence)
 
 
-def test_whole_data_sets_are_told_by_rule_from_the_results():
-    text = (ROOT / "docs" / "large.md").read_text(encoding="utf-8")
-    assert readme_claims.large_runs() in text
+@pytest.mark.parametrize("name", page_claims.PAGES)
+def test_other_pages_say_what_rules_make_and_no_more(name):
+    text = re.sub(r"(```|\$\$).*?\1", "", page_claims.page(name), flags=re.DOTALL)
+    rules = page_claims.PAGES[name]()
+    assert not unbacked(text, rules)
+    said = set(split(text))
+    assert [each for rule in rules for each in split(rule) if each not in said] == []
+
+
+def test_the_measured_number_of_the_commands_page():
+    (sentence,) = page_claims.commands()
+    assert sentence in page_claims.page("commands.md")
 
 
 @pytest.mark.parametrize("folder", ["results", "results/quick"])
@@ -149,6 +162,7 @@ def test_numbers_and_verdicts_of_summaries_are_those_of_the_tables(name, folder,
     rows = summary.read(ROOT / folder).query("preset == @name").set_index("quantity")
     result = recorded(preset, ROOT / folder)
     one_draw = summary.is_one_draw(preset)
+    command = preset.study.command_line(preset.settings, preset.stem, Path(folder))
     known = summary.quantities_of(preset)
     assert list(rows.index) == [quantity.name for quantity in known]
     for quantity in known:
@@ -159,3 +173,50 @@ def test_numbers_and_verdicts_of_summaries_are_those_of_the_tables(name, folder,
             assert half == pytest.approx(measured.spread, rel=1e-9, abs=1e-15), quantity.name
         judged = verdict(quantity, summary.replace(measured, spread=half), preset.cut)
         assert row["verdict"] == judged, quantity.name
+        assert row["command"] == command, quantity.name
+        short = "; ".join(preset.study.shortcomings(result.findings))
+        told = str(row["note"]).partition("Finished with shortcomings: ")[2]
+        assert told == (f"{short}." if short else ""), quantity.name
+
+
+def test_numbers_of_a_preset_are_those_of_the_results():
+    """ICLR Figure 1 (right): what the open scale of the images makes of the distance."""
+    text = " ".join(presets.load("iclr/figure-1-right").figure.open.split())
+    here, unit = (
+        readme_claims.findings(f"iclr-figure-1-right{end}")["distances"]["exact"]
+        for end in ("", "-unit")
+    )
+    assert f"gives {here['distance']:.2f} of a norm of {here['norm']:.1f}" in text
+    assert f"samples of norm 1 each give {unit['distance']:.2f}," in text
+
+
+@pytest.mark.slow
+def test_the_scale_at_which_a_printed_distance_is_met(real_data, monkeypatch):
+    monkeypatch.setenv("DEQCLI_DATA_DIR", str(real_data))
+    data = deqcli.load("mnist", classes=[6, 8], n=6000, select="first", preprocess="centred")
+    X = data.X / np.sqrt(3)
+    scalars = deqcli.implicit_scalars(
+        "tanh", sigma_a2=0.1, tau0=deqcli.estimate_statistics(X, data.y).tau0
+    )
+    exact = deqcli.implicit_kernels(X, scalars.act, sigma_a2=0.1).preactivation_ck
+    closed = deqcli.equivalent(X, data.y, scalars, kernel="preactivation-ck")
+    distance = deqcli.operator_distance(exact, closed)
+    text = " ".join(presets.load("iclr/figure-1-right").figure.open.split())
+    assert f"a mean squared norm of 1/3 gives {distance:.2f})" in text
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted((ROOT / "results").rglob("*.json")),
+    ids=lambda path: f"{path.parent.name}-{path.stem}",
+)
+def test_the_recorded_command_has_the_recorded_settings(path):
+    """A default that was changed since would make another result of the same command."""
+    record = json.loads(path.read_text(encoding="utf-8"))
+    _, name, *arguments = shlex.split(record["command"])
+    chosen = study.get(name)
+    given = StudyCommand(chosen).make_context(name, arguments).params
+    known = {field.name for field in dataclasses.fields(chosen.settings)}
+    settings = chosen.settings(**{key: value for key, value in given.items() if key in known})
+    assert json.loads(json.dumps(settings.identity())) == record["settings"]
+    assert (name, given["name"]) == (record["study"], path.stem)

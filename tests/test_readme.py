@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from deqcli.runs import provenance
+from deqcli.study import get
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 README, COMMAND_PAGE, PYTHON_PAGE, FINDINGS = (
@@ -35,6 +38,12 @@ def test_head_has_the_two_commands():
     assert SETUP[0].endswith("deqcli spectrum --act tanh --sigma-a2 0.1")
     assert SETUP[1].endswith("pytest -n 2")
     assert all(line.startswith("deqcli ") for group in COMMANDS for line in group)
+
+
+def test_the_first_command_makes_the_file_that_is_named():
+    spectrum = get("spectrum")
+    identity = provenance.identity(spectrum, spectrum.settings(act="tanh", sigma_a2=0.1))
+    assert f"`results/{provenance.default_stem(identity)}.png`" in README
 
 
 def test_ci_calls_the_test_command():

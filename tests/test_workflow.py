@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from deqcli.reproduction import presets
+
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / ".github/workflows/ci.yml"
 FILES = sorted(FILE.parent.glob("*.yml"))
@@ -206,8 +208,13 @@ def test_the_script_installs_a_browser_and_never_fails_for_it(tmp_path, programs
     assert re.findall(r"apt-get (\w+)", lines) == called
 
 
-def test_figures_are_regenerated_checked_and_kept():
+def test_figures_are_regenerated_checked_and_kept(monkeypatch):
     assert "reproduce all --quick --check" in SCRIPT
+    # What cannot be fetched has a sample in the tests, whose records are the settings.
+    assert "reproduce cifar-accuracy.json cifar-match.json" in SCRIPT
+    monkeypatch.chdir(ROOT / "tests" / "reference")
+    for name in ("cifar-accuracy", "cifar-match"):
+        assert presets.load(f"{name}.json").settings.data == "cifar10-vgg19-sample.npz"
     upload = JOBS["figures"]["steps"][-1]
     assert upload["uses"].startswith("actions/upload-artifact@")
     assert "build/report.html" in upload["with"]["path"]

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, NullLocator
+from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
 
 from deqcli.figures.style import DEQ, MATCHED, PAGE, styled
 
@@ -60,5 +60,7 @@ def _draw_panel(axes: Axes, rows: pd.DataFrame) -> None:
     axes.set_yscale("log")
     axes.set_xticks(sizes, [f"{size:g}" for size in sizes])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FormatStrFormatter("%g"))
     axes.set_title(rows["where"].iloc[0], loc="left")

@@ -58,26 +58,32 @@ def draw(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def _draw_mean(axes: Axes, rows: pd.DataFrame, column: str, color: Any, **style: Any) -> None:
-    """Draw mean and range over trials, as far as all trials that were measured go."""
+def _over_trials(rows: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return mean, min and max over trials by step, as far as all trials that were measured go.
+
+    Beyond that the mean would jump with the trials that are left.
+    """
     measured = rows.dropna(subset=column)
-    values = measured.groupby("step")[column]
-    whole = values.count() == measured["trial"].nunique()
-    mean, low, high = (each[whole] for each in (values.mean(), values.min(), values.max()))
-    axes.plot(mean.index, mean, color=color, **{**_LINE, **style})
-    axes.fill_between(mean.index, low, high, color=color, alpha=0.18, lw=0)
+    values = measured.groupby("step")[column].agg(["count", "mean", "min", "max"])
+    return values[values["count"] == measured["trial"].nunique()]
+
+
+def _draw_mean(axes: Axes, rows: pd.DataFrame, column: str, color: Any) -> None:
+    values = _over_trials(rows, column)
+    axes.plot(values.index, values["mean"], color=color, **_LINE)
+    axes.fill_between(values.index, values["min"], values["max"], color=color, alpha=0.18, lw=0)
 
 
 def _draw_training(axes: Axes, rows: pd.DataFrame, color: Any) -> None:
     _draw_mean(axes, rows, "train_loss", color)
-    envelope = rows.groupby("step")["envelope"].mean()
+    envelope = _over_trials(rows, "envelope")["mean"]
     axes.plot(envelope.index, envelope, color=color, ls="--", lw=0.7)
 
 
 def _draw_test(axes: Axes, rows: pd.DataFrame, color: Any) -> None:
     _draw_mean(axes, rows, "test_loss", color)
     # A logarithm has no zero: no mark where no test sample of any trial is wrong.
-    errors = rows.dropna(subset="test_error").groupby("step")["test_error"].mean()
+    errors = _over_trials(rows, "test_error")["mean"]
     errors = errors[errors > 0]
     axes.plot(errors.index, errors, color=color, ls=":", lw=0.9)
     bounds = rows.drop_duplicates("trial")["bound"]
@@ -154,9 +160,11 @@ def _finish(grid: Any, table: pd.DataFrame) -> None:
 
 
 def _envelope_ends(table: pd.DataFrame) -> str:
-    """Say what part of the start the envelope is at the end; little is promised near 1."""
-    good = table[table["status"] == "ok"].groupby(["width", "trial"])["envelope"]
-    ends = (good.last() / good.first()).dropna()
+    """Say what part of the start the envelope is where runs end; little is promised near 1."""
+    # A run that stopped early says nothing of the end.
+    whole = table.assign(ok=table["status"] == "ok").groupby(["width", "trial"])["ok"]
+    runs = table[whole.transform("all")].groupby(["width", "trial"])["envelope"]
+    ends = (runs.last() / runs.first()).dropna()
     if ends.empty:
         return ""
     low, high = (f"{value:.2g}" for value in (ends.min(), ends.max()))

@@ -69,7 +69,7 @@ def draw(table: pd.DataFrame) -> Figure:
         f"{named}{activation_title(first['act'])}, "
         f"$\\sigma_a^2$ = {first['sigma_a2']:g}, {first['data']}"
         + (f", n = {first['n']}" if first["n"] else "")
-        + ("" if first["feasible"] else "\nno exact match: the nearest network found"),
+        + ("" if first["feasible"] else "\nno exact match"),
         fontsize=8,
     )
     return figure

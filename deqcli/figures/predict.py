@@ -101,7 +101,10 @@ def _axis(axes: Axes, table: pd.DataFrame, against: str) -> None:
     ticks, labels = list(shown), [f"{value:g}" for value in shown]
     if against == "width":
         ticks, labels = [*ticks, _beyond(finite)], [*labels, "∞"]
-        axes.axvline(table["n"].iloc[0], color="0.7", lw=0.7, ls=":", zorder=0)
+        n = float(table["n"].iloc[0])
+        axes.axvline(n, color="0.7", lw=0.7, ls=":", zorder=0)
+        axes.text(1.05 * n, 1.0, "m = n", transform=axes.get_xaxis_transform(), va="top",
+                  color="0.5", fontsize=6)  # fmt: skip
     axes.set_xticks(ticks, labels)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_minor_formatter(NullFormatter())
@@ -120,7 +123,8 @@ def _title(table: pd.DataFrame) -> str:
     first, against = table.iloc[0], table["against"].iloc[0]
     parts = [f"{first['data']}: {activation_title(str(first['act']))}, "
              f"${KERNEL_LABELS[first['kernel']]}$"]  # fmt: skip
-    known = {"sigma-a2": r"$\sigma_a^2$ = ", "n": "n = ", "ridge": "ridge ", "mean-norm": "means "}
+    known = {"sigma-a2": r"$\sigma_a^2$ = ", "n": "n = ", "ridge": "ridge ",
+             "mean-norm": "means of norm "}  # fmt: skip
     if first["data"] != "gmm":
         del known["mean-norm"]
     parts += [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -118,7 +119,7 @@ class Match(Displayed):
         return {
             "of": f"the {self.kernel} of {self.deq.activation}" if self.deq else f"a {self.kernel}",
             "feasible": "yes" if self.feasible else "no",
-            "layers": [f"{name} - {shift:.6g}" for name, shift in self.names],
+            "layers": [_short(name, shift) for name, shift in self.names],
             "worst residual" if self.distance is None else "distance": self.worst,
             "why": self.reason,
         }
@@ -154,3 +155,17 @@ class Match(Displayed):
         record["design"] = None if self.design is None else self.design.as_record()
         del record["act"]
         return {"activations" if key == "acts" else key: value for key, value in record.items()}
+
+
+def _short(name: str, shift: float) -> str:
+    """Return an activation for a person: six digits, and the constant that is subtracted.
+
+    Examples
+    --------
+    >>> _short("htanh:a=0.7642966792080208,c=1.1964853252887853", 0.0)
+    'htanh:a=0.764297,c=1.19649'
+    >>> _short("relu", 0.3989422804014327), _short("cos", -0.5)
+    ('relu - 0.398942', 'cos + 0.5')
+    """
+    name = re.sub(r"\d+\.\d+(e[+-]?\d+)?", lambda found: f"{float(found[0]):.6g}", name)
+    return f"{name} {'-' if shift > 0 else '+'} {abs(shift):.6g}" if shift else name

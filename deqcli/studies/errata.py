@@ -34,7 +34,7 @@ class ErrataSettings(SeedSettings):
         least=16,
         metavar="N,…",
     )
-    trials: int = setting(3, "Data sets at each n.", least=1, most=10_000)
+    trials: int = setting(6, "Data sets at each n.", least=1, most=10_000)
 
     def check(self) -> None:
         if len(self.n) < 2:
@@ -52,11 +52,11 @@ class Errata(Study[ErrataSettings, ErrataSettings]):
 
     name = "errata"
     settings = ErrataSettings
-    duration = "about three minutes"
+    duration = "about four minutes"
     version = 2
     constants = {("erratum",): ("where", "kernel")}
     examples = ("", "--n 128,256,512 --trials 2")
-    quick = {"n": 1000, "trials": 2}
+    quick = {"n": 1000}
     tolerances = {"error": Tolerance(1e-5)}
 
     def prepare(self, settings: ErrataSettings) -> ErrataSettings:
@@ -176,12 +176,14 @@ def _key(name: str, n: int, trial: int) -> str:
 
 def _curve(table: pd.DataFrame, name: str) -> dict[str, Any]:
     """Return the errors of both forms against n, averaged over trials, and their slopes."""
-    means = table[table["erratum"] == name].groupby(["form", "n"])["error"].mean()
     curve: dict[str, Any] = {"sizes": sorted({int(n) for n in table["n"]})}
     for form in _FORMS:
-        errors = means.loc[form]
+        rows = table[(table["erratum"] == name) & (table["form"] == form)]
+        errors = rows.groupby("n")["error"].mean()
+        fitted = fitted_slope(rows, slope(errors.index.to_numpy(), errors.to_numpy()))
         curve[f"{form}_errors"] = [float(value) for value in errors]
-        curve[f"{form}_slope"] = slope(errors.index.to_numpy(), errors.to_numpy())
+        curve[f"{form}_slope"] = fitted.value
+        curve[f"{form}_interval"] = fitted.spread
     return curve
 
 
@@ -191,13 +193,16 @@ def _sentence(curve: Mapping[str, Any], empirical: Mapping[str, Any] | None) -> 
     Examples
     --------
     >>> _sentence({"sizes": [250, 4000], "printed_errors": [0.596, 0.668],
-    ...            "right_errors": [0.117, 0.0278], "right_slope": -0.51}, None)
-    'Error at n = 250 → 4000: printed 0.596 → 0.668, right 0.117 → 0.0278 (slope −0.51).'
+    ...            "right_errors": [0.117, 0.0278], "right_slope": -0.51,
+    ...            "right_interval": 0.02}, None)
+    'Error at n = 250 → 4000: printed 0.596 → 0.668, right 0.117 → 0.0278 (slope −0.51 ± 0.02).'
     """
     sizes, printed, right = (curve[k] for k in ("sizes", "printed_errors", "right_errors"))
+    half = curve["right_interval"]
+    known = "" if half is None else f" ± {half:.2f}"
     text = (
         f"Error at n = {sizes[0]} → {sizes[-1]}: printed {printed[0]:.3g} → {printed[-1]:.3g}, "
-        f"right {right[0]:.3g} → {right[-1]:.3g} (slope {curve['right_slope']:.2f})."
+        f"right {right[0]:.3g} → {right[-1]:.3g} (slope {curve['right_slope']:.2f}{known})."
     ).replace("slope -", "slope −")
     if empirical is None:
         return text

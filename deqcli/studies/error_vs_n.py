@@ -100,7 +100,7 @@ class ErrorVsN(Study[ErrorSettings, ErrorSettings]):
     slope.
 
     Beyond 20 000 samples exact kernels are operators, whose rounding changes errors by less
-    than 1e-4 of themselves; 60 000 samples take about 5 GB and, for each activation, some
+    than 1e-4 of themselves; 60 000 samples take about 8 GB and, for each activation, some
     minutes.
     """
 

@@ -223,8 +223,11 @@ class MatchStudy(Study[MatchSettings, Prepared]):
     def shortcomings(self, findings: Mapping[str, Any]) -> Sequence[str]:
         if findings["feasible"]:
             return ()
-        limit = findings.get("match", {}).get("limit")
-        kind = "no exact match" if limit is None else f"no match within {limit:g}"
+        twin = findings.get("match", {})
+        limit, distance = twin.get("limit"), twin.get("distance")
+        # A twin by scalars may be near, although they do not agree.
+        near = limit is None or (distance is not None and distance <= limit)
+        kind = "no exact match" if near else f"no match within {limit:g}"
         # What the equations of a corollary give need not be the nearest.
         by_equations = "Corollary 2" in findings.get("verdict", "")
         return (kind if by_equations else f"{kind}; the nearest network is shown",)

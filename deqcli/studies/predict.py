@@ -114,7 +114,8 @@ class PredictSettings(SampleSettings, DeqSettings):
             if place.n < 2 * classes:
                 raise InputError(f"`n` is {place.n}; give two samples of each class or more.")
             if place.width is not None:
-                check_peak(place.ridge, place.width, place.n)
+                given = "width" if self.against != "width" else "values"
+                check_peak(place.ridge, place.width, place.n, given)
             if self.against == "sigma-a2":
                 check_existence(activation(self.act), value, self._sigma_b2(value))
 
@@ -164,7 +165,7 @@ class Predict(Study[PredictSettings, Prepared]):
     """
 
     name = "predict"
-    version = 2
+    version = 3
     duration = "two to three minutes"
     settings = PredictSettings
     examples = (

@@ -26,7 +26,7 @@ hard = deqcli.activation(lambda x: np.clip(x, -0.5, 1.5))
 hard
 
 # %%
-# A function without a Lipschitz constant has no equilibrium for sure, and is told so.
+# A function that gets steeper and steeper need not have an equilibrium, and is refused.
 square = deqcli.activation(lambda x: x**2)
 try:
     deqcli.implicit_scalars(square, sigma_a2=0.1)

@@ -84,6 +84,9 @@ def test_trials_are_a_mean_with_their_range_as_far_as_all_go():
     narrow, wide = training.lines[0], training.lines[2]
     np.testing.assert_allclose(narrow.get_ydata(), 2 * 0.5 * 0.7 ** np.arange(11))
     assert wide.get_xdata().tolist() == [0, 1, 2, 3, 4]
+    # The dashed envelope and the dotted error end there too, or they would jump.
+    assert training.lines[3].get_xdata().tolist() == [0, 1, 2, 3, 4]
+    assert test.lines[4].get_xdata().tolist() == [0, 1, 4]
     (path,) = training.collections[0].get_paths()
     assert path.vertices[:, 1].max() == pytest.approx(3 * 0.5)
     at_start = path.vertices[path.vertices[:, 0] == 0, 1]
@@ -112,6 +115,10 @@ def test_how_weak_the_envelope_is_is_said():
     mixed.loc[mixed["width"] == 400, "envelope"] = 0.5 * 0.9 ** mixed["step"]
     texts = [text.get_text() for text in flow.draw(mixed).axes[0].get_legend().get_texts()]
     assert texts[1].endswith("ends at 0.35 to 0.9 of it")
+    stopped = flow.draw(flow_table(lost=(100,))).axes[0].get_legend().get_texts()
+    assert stopped[1].get_text().endswith("ends at 0.9 of it")
+    none = flow.draw(flow_table(lost=(100, 400))).axes[0].get_legend().get_texts()
+    assert "ends at" not in none[1].get_text()
 
 
 def test_what_was_run_is_said():

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+import pandas as pd
 import pytest
+from scipy.stats import t as student
 
 import deqcli
 from deqcli import misprints, study
 from deqcli.errors import InputError
 from deqcli.false_claims import CLAIMS
 from deqcli.misprints import ERRATA
+from deqcli.studies.errata import _curve
 
 
 @pytest.mark.slow
@@ -30,6 +34,7 @@ def test_table_and_record(tmp_path, monkeypatch):
     assert first["right_errors"] == pytest.approx(rows["error"].tolist())
     halved = math.log(first["right_errors"][1] / first["right_errors"][0]) / math.log(2)
     assert first["right_slope"] == pytest.approx(halved)
+    assert first["right_interval"] is None
     assert set(findings["claims"]) == set(CLAIMS)
     assert [entry["name"] for entry in findings["entries"]] == [*ERRATA, *CLAIMS]
     assert all(entry["evidence"].endswith(".") for entry in findings["entries"])
@@ -40,6 +45,23 @@ def test_table_and_record(tmp_path, monkeypatch):
     for quantity in study.get("errata").quantities(result.settings):
         name, _, form = quantity.key.rpartition("-")
         assert quantity.measure(result).value == findings["errata"][name][f"{form}_slope"]
+
+
+def test_slopes_have_intervals_over_trials():
+    """Errors that are powers of n: the slopes of trials are their exponents."""
+    n, powers = np.array([16, 64, 256]), np.array([-0.6, -0.5, -0.4])
+    table = pd.concat(
+        pd.DataFrame({"erratum": "e", "form": form, "n": n, "trial": trial,
+                      "error": 2.0 * n ** (power if form == "right" else 0.0)})
+        for form in ("printed", "right")
+        for trial, power in enumerate(powers)
+    )  # fmt: skip
+    curve = _curve(table, "e")
+    assert curve["sizes"] == n.tolist()
+    assert curve["right_errors"] == pytest.approx(np.mean(2.0 * n[:, None] ** powers, axis=1))
+    half = student.ppf(0.975, 2) * powers.std(ddof=1) / math.sqrt(3)
+    assert curve["right_interval"] == pytest.approx(half)
+    assert (curve["printed_slope"], curve["printed_interval"]) == pytest.approx((0, 0), abs=1e-12)
 
 
 @pytest.mark.parametrize(
