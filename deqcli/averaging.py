@@ -32,6 +32,9 @@ Chunk = tuple[int, int]
 #: Loads what a chunk left.
 Part = Callable[[], Mapping[str, NDArray[Any]]]
 
+#: What is said of the noise of a single network.
+UNKNOWN_NOISE = "of how much sampling makes of that one network says nothing"
+
 # A chunk is what a kill can cost; large kernels make fewer and larger parts to spare the disk.
 _CHUNK, _LARGE_N, _LARGE_PARTS = 20, 2000, 8
 
@@ -155,7 +158,8 @@ def sentence(averaged: Mapping[str, Any]) -> str:
         f"{averaged['distance']:.3g} apart"
     )
     floor = averaged["noise_floor"]
-    return text if floor is None else f"{text}; sampling alone makes that {floor:.2g}"
+    said = UNKNOWN_NOISE if floor is None else f"sampling alone makes that {floor:.2g}"
+    return f"{text}; {said}"
 
 
 def sum_chunk(

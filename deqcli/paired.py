@@ -20,7 +20,7 @@ networks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -174,14 +174,26 @@ def advantage(values: pd.DataFrame, signed: bool = True) -> Measured:
     twin, plain = (pairs[net] for net in OTHERS)
     if not signed:
         return average(plain - twin)
-    small, large = sorted(map(average, (plain - twin, plain + twin)), key=lambda m: abs(m.value))
     value = abs(float(plain.mean())) - abs(float(twin.mean()))
+    small, large = _sides(pairs)
     if small.spread is None or large.spread is None:
         return Measured(value, None, small.count)
     certain = abs(large.value) > large.spread
-    return Measured(
-        value, small.spread if certain else max(small.spread, large.spread), small.count
-    )
+    half = small.spread if certain else max(small.spread, large.spread)
+    needed = _latest(trials_to_decide(each, each.value) for each in (small, large))
+    return Measured(value, half, small.count, trials=needed)
+
+
+def _sides(pairs: pd.DataFrame) -> list[Measured]:
+    """Return p - t and p + t, the smaller first."""
+    twin, plain = (pairs[net] for net in OTHERS)
+    return sorted(map(average, (plain - twin, plain + twin)), key=lambda m: abs(m.value))
+
+
+def _latest(counts: Iterable[int | None]) -> int | None:
+    """Return the largest of some numbers of trials, None if one is beyond all."""
+    known = list(counts)
+    return None if None in known else max(count for count in known if count is not None)
 
 
 def average(values: pd.Series) -> Measured:
@@ -229,10 +241,17 @@ def resolution(table: pd.DataFrame) -> list[dict[str, object]]:
         signed = measure != "distance"
         predicted, measured = advantage(limit, signed).value, advantage(found, signed)
         enough = measured.spread is not None and measured.spread < abs(predicted)
+        needed = trials_to_decide(measured, predicted)
+        if signed:
+            small, large = _sides(found)
+            needed = _latest(
+                trials_to_decide(each, room)
+                for each, room in ((small, predicted), (large, large.value))
+            )
         rows.append(
             {"measure": measure, "predicted": predicted, "interval": measured.spread,
              "enough": enough,
-             "trials": measured.count if enough else trials_to_decide(measured, predicted)}
+             "trials": measured.count if enough else needed}
         )  # fmt: skip
     return rows
 

@@ -12,7 +12,7 @@ from deqcli.errors import InputError
 from deqcli.quantities import Claim, Finished, Measured, Quantity
 from deqcli.vocabulary import Net
 
-_CLAIM = Claim("> 0: only the twin follows", least=0.0)
+_CLAIM = Claim("> 0: the twin is nearer", least=0.0)
 #: Settings on which the size of a difference depends.
 _SIZES = ("train_size", "test_size", "epochs")
 #: What each measure is called, and of which the paper's claim is tested.

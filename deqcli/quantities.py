@@ -27,7 +27,7 @@ RULE = (
     "distance between averages; the note says how many trials would "
     "decide if the mean and the scatter stayed as they are. A rate of −1/2 is kept by a fitted "
     "slope of at most −0.45. What depends on the size is not compared with a smaller run. There "
-    "is no ± where nothing is random."
+    "is no ± where nothing is random, and where one average on one set of samples was made."
 )
 
 LEVEL = 0.95
@@ -48,12 +48,15 @@ class Measured:
         How many trials it is the mean of; None where it is none.
     noise : float or None
         What sampling alone would make of a distance between averages.
+    trials : int or None
+        How many trials would decide its sign, where the interval does not tell.
     """
 
     value: float
     spread: float | None = None
     count: int | None = None
     noise: float | None = None
+    trials: int | None = None
 
     @property
     def untold(self) -> bool:
@@ -222,7 +225,7 @@ def mean_interval(values: Sequence[float], level: float = LEVEL) -> Measured:
     Examples
     --------
     >>> mean_interval([1.0, 2.0, 3.0]).spread.__round__(3), mean_interval([2.0])
-    (2.484, Measured(value=2.0, spread=None, count=1, noise=None))
+    (2.484, Measured(value=2.0, spread=None, count=1, noise=None, trials=None))
     """
     if not len(values):
         raise InputError("there is no value to average")
@@ -283,10 +286,13 @@ def undecided_note(paper: Printed | Claim | None, measured: Measured) -> str:
     if paper is None or paper.judge(measured) != UNDECIDED:
         return ""
     if measured.noisy:
-        return "Sampling noise alone makes half of it or more."
+        return (
+            "Sampling noise alone makes half of it or more; four times as many networks would have "
+            "half the noise."
+        )
     if measured.untold:
         return "One trial cannot decide."
-    needed = trials_to_decide(measured, paper.room(measured))
+    needed = measured.trials or trials_to_decide(measured, paper.room(measured))
     if needed is None:
         return f"Not even {_MANY} trials would decide." if measured.count else ""
     return f"{needed} trials like these {measured.count} would decide."

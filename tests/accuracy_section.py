@@ -28,6 +28,8 @@ RATES = (
     "accuracy-rate-ntk-own",
     "accuracy-rate-ck-own",
 )
+#: The first of them beside a plain network of one layer.
+SHALLOW = "accuracy-rate-ntk-one-layer"
 DATA = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10-vgg19": "CIFAR-10"}
 ACTS = {"relu": "ReLU", "tanh": "tanh"}
 TRAINED = {"all": "all weights", "readout": "the readout"}
@@ -86,11 +88,11 @@ def table(findings: Mapping[str, Any]) -> str:
 def rates() -> str:
     """Return a row for every way to match and to scale two layers."""
     lines = [
-        "| twin has the scalars of | scale | twin: distance | plain: distance | nearer | twin: "
-        "last loss / DEQ’s | plain: last loss / DEQ’s |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| twin has the scalars of | scale | plain layers | twin: distance | plain: distance | "
+        "nearer | twin: last loss / DEQ’s | plain: last loss / DEQ’s |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for stem in RATES:
+    for stem in (RATES[0], SHALLOW, *RATES[1:]):
         settings, findings = read(stem)
         by_net = {row["net"]: row for row in findings["gaps"]}
         pair = by_net["matched"], by_net["plain"]
@@ -98,6 +100,7 @@ def rates() -> str:
         cells = [
             {"ck": "G", "ntk": "Θ"}[settings["match"]],
             {"equal": "the DEQ’s", "own": "its own"}[settings["scale"]],
+            str(settings["plain_layers"]),
             *(around(row["distance"], row["distance_interval"], 3) for row in pair),
             nearer["distance"],
             *map(ratio, pair),
@@ -115,6 +118,7 @@ def sentence(settings: Mapping[str, Any], findings: Mapping[str, Any]) -> str:
     """Say what the largest width decides, and what infinite width predicts."""
     widest = max(row["width"] for row in findings["gaps"])
     rows = {(row["measure"], row["width"]): row for row in findings["advantages"]}
+    needed = {row["measure"]: row for row in findings["resolution"]}
     said = {
         "twin": "the twin is nearer to the DEQ than the plain network",
         "plain": "the plain network is nearer to the DEQ than the twin",
@@ -132,6 +136,10 @@ def sentence(settings: Mapping[str, Any], findings: Mapping[str, Any]) -> str:
         if limit:
             expected = around(factor * limit["advantage"], None, places)
             predicted = f"; infinite width predicts {expected}"
+            if not needed[measure]["enough"]:
+                trials = needed[measure]["trials"]
+                predicted += f", for which {f'{trials} trials' if trials else 'no 10000 trials'} "
+                predicted += "would be enough"
         farther = f"the plain network is farther by {by}{unit}{predicted}"
         parts.append(f"in {name} {said[row['nearer']]} ({farther})")
     data, trained = DATA.get(settings["data"], settings["data"]), TRAINED[settings["train"]]

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pandas as pd
+import predicted_claims
 import training_claims
 from claims_reading import ROOT, findings, settings, span, table, timings, verdicts
 from scipy.stats import ttest_1samp
@@ -85,7 +85,7 @@ def found() -> list[str]:
         f"* Does the twin train like the DEQ, and a plain network not? {training_claims.two_layers()} "
         f"{training_claims.one_layer()} "
         "([training](docs/findings.md#does-the-twin-train-like-the-deq)).",
-        f"* Does it classify like the DEQ? {_classifies()} "
+        f"* Does it classify like the DEQ? {predicted_claims.classifies()} "
         "([figure](docs/findings.md#the-test-error-before-training)).",
         f"* {whole()} ([whole data sets](docs/large.md)).",
         f"* Training only the implicit layer follows the linearised path, but not for the reason that "
@@ -97,20 +97,6 @@ def found() -> list[str]:
         f"printed none does ({_slopes('printed')}; "
         "[errata](docs/findings.md#what-was-found-wrong-in-the-papers)).",
     ]
-
-
-def _classifies() -> str:
-    """Say how the papers' twin classifies, predicted before training and measured."""
-    two = findings("predict-relu-two-layers")
-    apart, agreement = two["differences"]["matched"], two["agreement"]["deq"]
-    measured = apart["measured"]
-    return (
-        "The papers' twin of two layers does at infinite width, by a prediction of the test error "
-        f"that is within two standard errors of trained DEQs at {agreement['within']} of "
-        f"{agreement['of']} widths; in the mean over widths its error is larger by "
-        f"{around(measured['value'], measured['spread'], 4)}, predicted "
-        f"{around(apart['predicted'], None, 4)}"
-    )
 
 
 def whole() -> str:
@@ -197,14 +183,18 @@ def _verdict(value: float, half: float | None, bound: float) -> str:
     return "holds" if value <= bound else "does not hold"
 
 
-def _ratios(column: str) -> list[float]:
-    """Return the loss of the narrowest over that of the widest at the last common time, by trial."""
+def _ratios(column: str, of_start: bool = False) -> list[float]:
+    """Return the loss of the narrowest over that of the widest at the last common time, by trial.
+
+    ``of_start``: each in units of its own start.
+    """
     good = table("gen-figure-1")
     good = good[good["status"] == "ok"].dropna(subset=column)
     common = good.groupby(["width", "trial"])["time"].max().min()
 
     def at(rows: pd.DataFrame) -> float:
-        return float(np.exp(np.interp(common, rows["time"], np.log(rows[column]))))
+        end = float(np.exp(np.interp(common, rows["time"], np.log(rows[column]))))
+        return end / float(rows[column].iloc[0]) if of_start else end
 
     ends = {key: at(rows) for key, rows in good.groupby(["width", "trial"])}
     narrow, wide = good["width"].min(), good["width"].max()
@@ -218,7 +208,7 @@ def _ratio_verdict(ratios: list[float]) -> str:
     if measured.spread is not None and abs(room) < measured.spread:
         needed = trials_to_decide(measured, room)
         many = f"{needed} trials" if needed else "no affordable number of trials"
-        return f"undecided: {many} would decide"
+        return f"undecided: {many} would decide, if mean and scatter stayed"
     return "holds" if room > 0 else "does not hold"
 
 
@@ -247,6 +237,7 @@ def flow() -> list[str]:
     assert change.groupby(runs["width"]).mean().is_monotonic_decreasing
     at_wide = runs["width"] == wide
     faster, better = _ratios("train_loss"), _ratios("test_loss")
+    of_start = mean_interval(_ratios("train_loss", of_start=True))
     p_value = ttest_1samp(faster, 1.0).pvalue
     steps = sorted(int(step) for step in lost["steps"])
     words = {3: "three", 4: "four", 5: "five"}
@@ -273,7 +264,8 @@ def flow() -> list[str]:
         f"{widths[1]}; reaches 1 after {', '.join(map(str, steps[:-1]))} and {steps[-1]} steps at "
         f"{narrow}, where the run stops (exit code 3) | not at width {narrow} |",
         f"| wider layers train faster | at equal time the loss at width {narrow} is "
-        f"{around(measured.value, measured.spread, 2)} times that at {wide} (p = {p_value:.2f}) | "
+        f"{around(measured.value, measured.spread, 2)} times that at {wide} (p = {p_value:.2f}), in "
+        f"parts of its own start, which is random, {around(of_start.value, of_start.spread, 1)} times | "
         f"{_ratio_verdict(faster)} |",
         f"| and generalise better | {around(tested.value, tested.spread, 1)} times; test error "
         f"{span(100 * alive['test_error'], '.1f')} % at widths from {widths[1]} | "
@@ -387,58 +379,13 @@ def _trials() -> int:
     return int(settings("errata-printed-forms")["trials"])
 
 
-def predicted() -> list[str]:
-    """Test errors that were predicted, beside trained readouts: one layer, and two."""
-    one, two = (findings(f"predict-relu{end}") for end in ("", "-two-layers"))
-    here = settings("predict-relu")
-    rows = table("predict-relu")
-    told = rows[(rows["kind"] == "predicted") & (rows["net"] == "deq")].set_index("width")["error"]
-
-    def apart(found: dict[str, Any], net: str) -> str:
-        measured = found["differences"][net]["measured"]
-        return around(measured["value"], measured["spread"], 4)
-
-    def expected(found: dict[str, Any], net: str) -> str:
-        return around(found["differences"][net]["predicted"], None, 4)
-
-    def like(found: dict[str, Any]) -> str:
-        measured = found["differences"]["matched"]["measured"]
-        return "is" if abs(measured["value"]) > measured["spread"] else "is not seen to be"
-
-    def near(found: dict[str, Any], net: str, kind: str = "") -> str:
-        agreement = found["agreement"][net]
-        return (
-            f"{agreement[f'{kind}within']} of {agreement[f'{kind}of']} widths, at most "
-            f"{agreement[f'{kind}largest']:.3f} away"
-        )
-
-    return [
-        f"Readouts of a ReLU DEQ on {here['n']} samples of the papers' mixture with means of norm "
-        f"{here['mean_norm']:g}, {here['trials']} networks at each width: the predicted test error is "
-        f"within two standard errors at {near(one, 'deq')}.",
-        f"It rises from {told.loc[200]:.2f} at 200 neurons to {told.loc[400]:.2f} at as many as "
-        f"samples, and falls to {told.loc[3200]:.3f} at 3200 and {told.loc[0]:.3f} at infinite width.",
-        f"Does the twin classify like the DEQ? A fitted twin of one layer {like(one)} apart from it: "
-        f"in the mean over widths its error is larger by {apart(one, 'matched')}, predicted "
-        f"{expected(one, 'matched')}; but a plain ReLU layer's is by {apart(one, 'plain')}, predicted "
-        f"{expected(one, 'plain')}, so that here matching decides nothing.",
-        f"The papers' twin of two layers has the DEQ's error at infinite width and {like(two)} behind "
-        f"at finite ones, by {apart(two, 'matched')}, predicted {expected(two, 'matched')}.",
-        f"Predictions for it are within two standard errors at {near(two, 'matched')}; the formula "
-        f"for one layer at {near(two, 'matched', 'independent_')}.",
-        f"A plain network of two ReLU layers has in the mean over widths an error larger than the "
-        f"DEQ's by {apart(two, 'plain')}, predicted {expected(two, 'plain')}; within two standard errors "
-        f"are predictions at {near(two, 'plain')}.",
-    ]
-
-
 #: The sections of README and docs/findings.md that speak of results; the first has no heading.
 SECTIONS: dict[str, Callable[[], list[str]]] = {
     "": head,
     "What was found": found,
     "Against the papers": papers,
     "Does the twin train like the DEQ?": training_claims.section,
-    "The test error before training": predicted,
+    "The test error before training": predicted_claims.section,
     "Does training only the implicit layer keep its promises?": flow,
     "What was found wrong in the papers": errata,
 }

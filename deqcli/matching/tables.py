@@ -25,6 +25,9 @@ def compare(
 ) -> tuple[dict[Net, Array], dict[str, float]]:
     """Return the spectra of the three networks, and the distances of two to the DEQ.
 
+    A factor of a kernel is one of the learning rate, so that each distance is there once more, as
+    ``<net>_scaled``, with the network's mean diagonal brought to the DEQ's.
+
     Examples
     --------
     >>> networks = {net: {"kernel": np.eye(2), "eigenvalues": np.ones(2)} for net in Net}
@@ -41,8 +44,15 @@ def compare(
             f"{net}_distance": distance,
             f"{net}_relative": distance / norm,
             f"{net}_frobenius": float(np.linalg.norm(deq - other)) / size,
+            f"{net}_scaled": operator_distance(deq, _scaled(other, deq)) / norm,
         }
     return {net: networks[net]["eigenvalues"] for net in Net}, distances
+
+
+def _scaled(kernel: Array, like: Array) -> Array:
+    """Return a kernel with the trace of another one; without a diagonal, the kernel itself."""
+    trace = float(np.trace(kernel))
+    return kernel * (float(np.trace(like)) / trace) if trace > 0 else kernel
 
 
 def eigenvalue_rows(

@@ -52,6 +52,7 @@ class MatchStudy(Study[MatchSettings, Prepared]):
     """
 
     name = "match"
+    version = 2
     settings = MatchSettings
     duration = "a few seconds"
     examples = (
@@ -209,7 +210,8 @@ class MatchStudy(Study[MatchSettings, Prepared]):
             if f"{net}_distance" in findings:
                 yield (
                     f"  {net} network: distance {findings[f'{net}_distance']:.4g} "
-                    f"({findings[f'{net}_relative']:.2g} of the DEQ's norm {findings['norm']:.4g})"
+                    f"({findings[f'{net}_relative']:.2g} of the DEQ's norm {findings['norm']:.4g}; "
+                    f"{findings[f'{net}_scaled']:.2g} with the DEQ's mean diagonal)"
                 )
         if predicted := findings.get("predicted"):
             from deqcli.predicted import errors_sentence
@@ -250,6 +252,8 @@ class MatchStudy(Study[MatchSettings, Prepared]):
                 ("matched_distance", f"{difference}, twin", ("n", "p")),
                 ("matched_relative", f"{difference}/‖{deq}‖, twin", ()),
                 ("plain_relative", f"{difference}/‖{deq}‖, plain network", ()),
+                ("matched_scaled", f"{difference}/‖{deq}‖, twin with the DEQ's scale", ()),
+                ("plain_scaled", f"{difference}/‖{deq}‖, plain network with the DEQ's scale", ()),
             )
         )
 

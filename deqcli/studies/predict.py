@@ -351,7 +351,7 @@ class Predict(Study[PredictSettings, Prepared]):
                     "how much farther from the DEQ's test error the plain network's is than the "
                     "twin's, points",
                     _advantage,
-                    Claim("> 0: only the twin follows", least=0.0),
+                    Claim("> 0: the twin is nearer", least=0.0),
                 )
             )
         return quantities

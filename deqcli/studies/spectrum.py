@@ -307,6 +307,7 @@ class Spectrum(Study[SpectrumSettings, "Prepared"]):
         return Assembled(pd.concat(rows, ignore_index=True), findings, arrays)
 
     def sentences(self, findings: Mapping[str, Any]) -> Iterable[str]:
+        from deqcli.averaging import UNKNOWN_NOISE
         from deqcli.predicted import sentences_of
 
         for source, values in findings["distances"].items():
@@ -319,8 +320,10 @@ class Spectrum(Study[SpectrumSettings, "Prepared"]):
                 if values["network_relative"] is not None:
                     text += f"; {values['network_relative']:.2g} of the kernel without them"
             text += ")"
-            if values.get("noise_floor") is not None:
-                text += f"; two such averages are {values['noise_floor']:.2g} apart"
+            if "noise_floor" in values:
+                floor = values["noise_floor"]
+                known = f"two such averages are {floor:.2g} apart" if floor else UNKNOWN_NOISE
+                text += f"; {known}"
             if "own_norm" in values:
                 text += f"; to the own-norm equivalent {values['own_norm']:.4g}"
             if "rounding" in values:
