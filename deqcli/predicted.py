@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from deqcli.errors import DataError, DeqcliError
 from deqcli.spectral.covariances import Covariances, covariances_of
 from deqcli.spectral.law import Span, SpectralLaw, law_on
-from deqcli.spectral.spikes import Spike
+from deqcli.spectral.spikes import Spike, carried
 from deqcli.vocabulary import Net
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ MOST_CLASSES = 16
 _RIDGE = 0.1
 # Points of the density in a table, for each interval.
 _POINTS = 120
+# Isolated eigenvalues nearer than this part of themselves fluctuate across each other at usual
+# sizes (theory.md §10).
+_MIXED = 0.03
 
 
 def law_of_samples(
@@ -162,14 +166,10 @@ def name_of(spike: Spike | Mapping[str, Any], classes: tuple[str, ...]) -> str:
     """Return in a few words what an isolated eigenvalue's vector carries."""
     found = spike if isinstance(spike, Mapping) else vars(spike)
     alignment = np.asarray(found["alignment"])
-    total = float(alignment.sum())
-    if found["norms"] > max(total, 0.01):
-        return "norms"
-    if total <= 0.01:
-        return "neither"
-    if found["common"] > 0.9 * total and len(alignment) > 1:
-        return "mean"
-    named = [classes[a] for a in np.flatnonzero(alignment > 0.15 * total)]
+    kind = carried(alignment, found["common"], found["norms"])
+    if kind != "classes":
+        return kind
+    named = [classes[a] for a in np.flatnonzero(alignment > 0.15 * alignment.sum())]
     return f"class{'es' if len(named) > 1 else ''} {', '.join(named)}"
 
 
@@ -231,13 +231,34 @@ def sentences_of(law: Mapping[str, Any], classes: tuple[str, ...]) -> Iterator[s
     if law["edges"]:
         bulk = f"the bulk ends at {law['edges'][-1][1]:.4g}"
         bulk += f", its largest eigenvalue at about {law['largest']:.4g}"
-    yield f"law, {law['form']} form{f' ({where})' if where else ''}: {bulk}"
+    apart = f"; its distribution is {law['apart']:.2g} from the kernel's" if "apart" in law else ""
+    yield f"law, {law['form']} form{f' ({where})' if where else ''}: {bulk}{apart}"
     for spike in law["spikes"]:
-        carried = name_of(spike, classes)
-        share = spike["norms"] if carried == "norms" else sum(spike["alignment"])
-        kind = "informative" if carried.startswith("class") else "not informative"
+        name = name_of(spike, classes)
+        share = spike["norms"] if name == "norms" else sum(spike["alignment"])
+        kind = "informative" if name.startswith("class") else "not informative"
         place = f"{spike['position']:.4g} stands apart"
-        yield f"law: {place} and carries {carried} ({share:.0%}, {kind})"
+        yield f"law: {place} and carries {name} ({share:.0%}, {kind})"
+    for first, second in itertools.pairwise(law["spikes"]):
+        places = first["position"], second["position"]
+        if abs(places[0] - places[1]) < _MIXED * abs(places[0]):
+            yield (
+                f"law: {places[0]:.4g} and {places[1]:.4g} are so near to each other that in one "
+                "draw of the samples their eigenvectors mix"
+            )
+
+
+def law_apart(spectrum: NDArray[np.float64], law: SpectralLaw) -> float:
+    """Return the largest distance of a law's distribution from that of some eigenvalues.
+
+    Parameters
+    ----------
+    spectrum : ndarray of shape (n,)
+        Increasing.
+    """
+    shares = np.arange(spectrum.size + 1) / spectrum.size
+    told = law.distribution(spectrum)
+    return float(max(np.max(told - shares[:-1]), np.max(shares[1:] - told)))
 
 
 def isolated_values(spectrum: NDArray[np.float64], law: SpectralLaw | str) -> int:

@@ -137,9 +137,13 @@ def _label(table: pd.DataFrame, source: str) -> str:
     shares = rf"{100 * first['relative']:.2g} % of ${letter}$"
     if network and pd.notna(first["network_relative"]):
         shares += rf", {100 * first['network_relative']:.2g} % of ${network}$"
-    apart = rf"$\|{letter} - {bar}\|$ = {first['distance']:.3g}: {shares}"
+    own = first.get("own_norm", np.nan)
+    # The distance is to the first equivalent that was asked for.
+    only_own = bool(np.isclose(own, first["distance"], rtol=1e-6))
+    closed = rf"{bar}'" if only_own else bar
+    apart = rf"$\|{letter} - {closed}\|$ = {first['distance']:.3g}: {shares}"
     if source == "exact":
-        own = first.get("own_norm", np.nan)
+        own = np.nan if only_own else own
         nearer = "" if pd.isna(own) else rf", $\|{letter} - {bar}'\|$ = {own:.2g}"
         bulk = "\n(below the largest, a density by stochastic Lanczos)"
         return f"exact, {apart}{nearer}{bulk if pd.notna(first.get('error')) else ''}"

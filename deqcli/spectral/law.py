@@ -318,18 +318,20 @@ def law_on(
     form: Form | str,
 ) -> SpectralLaw:
     """Return the law for given covariances, those of the classes that have samples."""
-    present = counts[counts > 0]
+    present, form = counts[counts > 0], Form.of(form, "form")
     try:
         with np.errstate(all="ignore"):
-            return law_of(
-                _model(covariances, scalars, kernel, Form.of(form, "form"), present), counts
-            )
+            law = law_of(_model(covariances, scalars, kernel, form, present), counts)
     except (ConvergenceError, np.linalg.LinAlgError):
         raise ConvergenceError(
             f"the spectrum of {counts.sum()} samples in {covariances.dimension} dimensions has no "
             "law that could be found; give a dimension of the order of their number and moderate "
             "means."
         ) from None
+    if form is Form.OWN_NORM:
+        # An exact kernel has no eigenvalue below zero; with few dimensions its model may have one.
+        law = replace(law, spikes=tuple(spike for spike in law.spikes if spike.position > 0))
+    return law
 
 
 def _model(

@@ -74,9 +74,26 @@ class Spike:
     @property
     def carries(self) -> str:
         """What the eigenvector carries most of: classes, mean, norms or neither."""
-        shares = {"classes": self.informative, "mean": self.common, "norms": self.norms}
-        name = max(shares, key=lambda key: shares[key])
-        return name if shares[name] > 0.01 else "neither"
+        return carried(self.alignment, self.common, self.norms)
+
+
+def carried(alignment: Array, common: float, norms: float) -> str:
+    """Say what an eigenvector carries, by its shares (:class:`Spike`).
+
+    Examples
+    --------
+    >>> carried(np.array([0.9, 0.05]), common=0.7, norms=0.0)
+    'classes'
+    >>> carried(np.array([0.45, 0.45]), common=0.9, norms=0.0), carried(np.array([0.9]), 0.9, 0.0)
+    ('mean', 'mean')
+    """
+    total = float(np.sum(alignment))
+    if norms > max(total, 0.01):
+        return "norms"
+    if total <= 0.01:
+        return "neither"
+    # A class alone has nothing to be told from.
+    return "mean" if common > 0.9 * total or len(alignment) == 1 else "classes"
 
 
 class SpikeFinder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -230,7 +231,7 @@ class Spectrum(Study[SpectrumSettings, "Prepared"]):
         import pandas as pd
 
         from deqcli.equivalents import eigenvalues, operator_distance
-        from deqcli.predicted import isolated_values
+        from deqcli.predicted import isolated_values, law_apart
         from deqcli.sharded import open_operator
         from deqcli.spectrum_tables import average_of, distances_of, law_rows, spectrum_rows
         from deqcli.whole_spectra import density_rows, facts_of, grid_of
@@ -298,6 +299,9 @@ class Spectrum(Study[SpectrumSettings, "Prepared"]):
         else:
             real = not settings.drawn
             findings["law"], added = law_rows(prepared.law, prepared.last, model, rows[0], real)
+            if dense:
+                measured = spectra["exact" if "exact" in spectra else "monte-carlo"]
+                findings["law"]["apart"] = law_apart(measured, prepared.law)
             rows.append(added)
         arrays = None
         if settings.save_kernels:
@@ -311,8 +315,11 @@ class Spectrum(Study[SpectrumSettings, "Prepared"]):
         from deqcli.predicted import sentences_of
 
         for source, values in findings["distances"].items():
+            own = values.get("own_norm")
+            papers = own is None or not math.isclose(own, values["distance"], rel_tol=1e-6)
+            form = "equivalent" if papers else "own-norm equivalent"
             text = (
-                f"{source}: distance to the equivalent {values['distance']:.4g} "
+                f"{source}: distance to the {form} {values['distance']:.4g} "
                 f"({values['relative']:.2g} of the norm {values['norm']:.4g}"
             )
             if "input_norm" in values:
@@ -324,7 +331,7 @@ class Spectrum(Study[SpectrumSettings, "Prepared"]):
                 floor = values["noise_floor"]
                 known = f"two such averages are {floor:.2g} apart" if floor else UNKNOWN_NOISE
                 text += f"; {known}"
-            if "own_norm" in values:
+            if own is not None and papers:
                 text += f"; to the own-norm equivalent {values['own_norm']:.4g}"
             if "rounding" in values:
                 text += f"; each within {values['rounding']:.2g}, for what was rounded off"

@@ -78,8 +78,9 @@ class Visible(Study[VisibleSettings, VisibleSettings]):
 
     Two classes of means mu and -mu and covariance I. As long as mu'mu < sqrt(p/n) no eigenvector of
     any kernel carries them; above it one does, and the law says how much of it. The threshold
-    depends on neither the activation nor the kernel. Draws the predicted share of the classes in
-    the eigenvector that carries most of them, and that of exact kernels on drawn samples.
+    depends on neither the kernel nor the activation, unless that is even and has no linear part.
+    Draws the predicted share of the classes in the eigenvector that carries most of them, and that
+    of exact kernels on drawn samples.
     """
 
     name = "visible"
@@ -178,11 +179,13 @@ class Visible(Study[VisibleSettings, VisibleSettings]):
         keys = ["act", "ratio", "mean_norm"]
         means = table.groupby(keys, sort=False)[["alignment", "predicted"]].mean()
         gaps = (means["alignment"] - means["predicted"]).abs()
-        thresholds = table.groupby("ratio")["threshold"].first()
         return Assembled(
             table,
             {
-                "thresholds": {f"{ratio:g}": float(v) for ratio, v in thresholds.items()},
+                "thresholds": {
+                    f"{p / settings.n:g}": threshold(settings.n, p)
+                    for p in map(settings.dimension, settings.ratio)
+                },
                 "mean_gap": gaps.groupby("act", sort=False).mean().to_dict(),
                 "largest_gap": gaps.groupby("act", sort=False).max().to_dict(),
             },
@@ -191,8 +194,8 @@ class Visible(Study[VisibleSettings, VisibleSettings]):
     def sentences(self, findings: Mapping[str, Any]) -> Iterable[str]:
         for ratio, value in findings["thresholds"].items():
             yield (
-                f"p/n = {ratio}: classes show from means of norm {value:.3g} on, "
-                "whatever the activation"
+                f"p/n = {ratio}: classes show from means of norm {value:.3g} on, whatever the "
+                "activation, if it is not even"
             )
         for act, gap in findings["mean_gap"].items():
             yield (

@@ -477,3 +477,19 @@ def test_a_gap_that_is_none_has_no_edge():
     ends = [end for interval in law.edges for end in interval]
     assert ends == sorted(ends)
     assert np.isfinite(law.largest)
+
+
+def test_a_kernel_has_no_isolated_eigenvalue_below_zero():
+    """With few dimensions the model of small rank has one, which the kernel cannot have."""
+    mixture = deqcli.GaussianMixture.papers(100)
+    scalars = deqcli.implicit_scalars("tanh", 0.1, tau0=mixture.statistics([1200, 1200]).tau0)
+    law = deqcli.spectral_law(mixture, [1200, 1200], scalars, kernel="ck", form="own-norm")
+    assert law.spikes
+    assert all(spike.position > 0 for spike in law.spikes)
+
+
+def test_one_class_is_not_told_from_another():
+    mixture = deqcli.GaussianMixture(np.full((1, 200), 0.3), [np.array(1.0)])
+    scalars = deqcli.implicit_scalars("relu", 0.2, tau0=1.0)
+    law = deqcli.spectral_law(mixture, [150], scalars, kernel="ck", form="own-norm")
+    assert {spike.carries for spike in law.above} == {"mean"}
