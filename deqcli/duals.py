@@ -244,6 +244,8 @@ def _double_integral(
 
 def _split_nodes(base: Array, breaks: Array) -> tuple[Array, Array]:
     """Gauss-Legendre nodes with Gaussian weights, panels split at ``breaks`` (last axis)."""
+    # A break beyond reach for all of them would only add panels of no length.
+    breaks = breaks[..., (np.abs(breaks) < _REACH).any(axis=tuple(range(breaks.ndim - 1)))]
     base = np.broadcast_to(base, (*breaks.shape[:-1], base.size))
     edges = np.sort(np.concatenate([base, np.clip(breaks, -_REACH, _REACH)], axis=-1), axis=-1)
     half = np.diff(edges, axis=-1)[..., None] / 2

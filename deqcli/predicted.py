@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from deqcli.data.dataset import Dataset
 from deqcli.errors import DataError, DeqcliError
 from deqcli.spectral.covariances import Covariances, covariances_of
 from deqcli.spectral.law import Span, SpectralLaw, law_on
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from deqcli.activations import Activation
-    from deqcli.data.dataset import Dataset
     from deqcli.data.mixture import GaussianMixture
     from deqcli.matching import Match
     from deqcli.models import Model
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 MOST_CLASSES = 16
 # Of predicted errors, in units of the kernel's mean diagonal.
 _RIDGE = 0.1
+_MODEL = "a mixture with the moments of the whole set, a model of these data"
 # Points of the density in a table, for each interval.
 _POINTS = 120
 # Isolated eigenvalues nearer than this part of themselves fluctuate across each other at usual
@@ -88,7 +88,7 @@ def pooled(data: Dataset) -> Covariances:
 
 def errors_on(
     data: Dataset,
-    mixture: GaussianMixture | None,
+    source: GaussianMixture | Dataset,
     deq: ImplicitScalars,
     explicit: Mapping[Net, tuple[Activation, ...]],
     kernel: Kernel,
@@ -98,8 +98,9 @@ def errors_on(
 
     Parameters
     ----------
-    mixture : GaussianMixture or None
-        Without it, the moments are those of the samples.
+    source : GaussianMixture or Dataset
+        What has the samples' moments: their mixture, or for real data the whole set. Few samples
+        in many dimensions would tell classes apart by their own noise.
 
     Returns
     -------
@@ -112,38 +113,45 @@ def errors_on(
     if not 2 <= counts.size <= MOST_CLASSES or counts.min() < 2:
         return None
     try:
-        if mixture is None:
-            moments = pooled(replace(data, X=data.X.copy()))
+        real = isinstance(source, Dataset)
+        if isinstance(source, Dataset):
+            moments = pooled(source)
         else:
             shares = counts / counts.sum()
-            moments = covariances_of(mixture.means, mixture.covariances, mixture.shape, shares)
-        real = mixture is None
+            moments = covariances_of(source.means, source.covariances, source.shape, shares)
         return predicted_errors(moments, counts, deq, explicit, kernel, ridge, real)
     except DeqcliError:
         return None
 
 
 def errors_of_match(
-    model: Model, twin: Match, plain: tuple[Activation, ...]
+    model: Model, twin: Match, plain: tuple[Activation, ...], whole: Dataset | None
 ) -> dict[str, float] | None:
-    """Predict the errors of a DEQ, its twin and a plain network on samples like these."""
-    if model.scalars is None:
+    """Predict the errors of a DEQ, its twin and a plain network on samples like these.
+
+    Parameters
+    ----------
+    whole : Dataset or None
+        The set that real data is part of.
+    """
+    data, source = model.inputs.data, model.inputs.mixture or whole
+    if model.scalars is None or source is None:
         return None
-    data, mixture = model.inputs.data, model.inputs.mixture
     explicit = {Net.MATCHED: twin.acts, Net.PLAIN: plain}
-    return errors_on(data, mixture, model.scalars, explicit, twin.kernel, _RIDGE)
+    return errors_on(data, source, model.scalars, explicit, twin.kernel, _RIDGE)
 
 
-def errors_sentence(errors: Mapping[str, float]) -> str:
+def errors_sentence(errors: Mapping[str, float], real: bool) -> str:
     """Say what they are.
 
     Examples
     --------
-    >>> errors_sentence({"deq": 0.05, "matched": 0.0503})
-    "predicted test error, mixture with the samples' moments, ridge 0.1: deq 0.0500, matched 0.0503"
+    >>> errors_sentence({"deq": 0.05, "matched": 0.0503}, real=False)
+    'predicted test error, ridge 0.1: deq 0.0500, matched 0.0503'
     """
     told = ", ".join(f"{net} {error:.4f}" for net, error in errors.items())
-    return f"predicted test error, mixture with the samples' moments, ridge {_RIDGE:g}: {told}"
+    where = f" on {_MODEL}" if real else ""
+    return f"predicted test error{where}, ridge {_RIDGE:g}: {told}"
 
 
 def errors_of_trio(trio: Trio, data: Dataset, settings: Any) -> dict[str, float] | None:
@@ -224,9 +232,7 @@ def rows_of(law: SpectralLaw, classes: tuple[str, ...]) -> pd.DataFrame:
 
 def sentences_of(law: Mapping[str, Any], classes: tuple[str, ...]) -> Iterator[str]:
     """Say what the law predicts."""
-    where = (
-        "a mixture with the moments of the whole set, a model of these data" if law["model"] else ""
-    )
+    where = _MODEL if law["model"] else ""
     bulk = "there is no bulk"
     if law["edges"]:
         bulk = f"the bulk ends at {law['edges'][-1][1]:.4g}"

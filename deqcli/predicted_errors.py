@@ -127,7 +127,8 @@ def _compared(
 
 def _agreement(records: list[dict[str, Any]]) -> dict[str, Any]:
     """Count the values at which a prediction is within two standard errors."""
-    out: dict[str, Any] = {"of": len(records)}
+    judged = sum(record["standard_error"] is not None for record in records)
+    out: dict[str, Any] = {"of": len(records), "judged": judged}
     for name in ("predicted", "independent"):
         known = [record for record in records if record[name] is not None]
         gaps = [abs(record[name] - record["measured"]) for record in known]
@@ -147,6 +148,10 @@ def sentences(found: Mapping[str, Any]) -> Iterator[str]:
     for net, told in found["agreement"].items():
         layers = found["layers"][net]
         depth = "" if net == Net.DEQ else f" ({layers} layer{'s' if layers > 1 else ''})"
+        if not told["of"] or told["judged"] == 0:
+            # One network has no standard error.
+            yield f"{net}{depth}: predicted test error at most {told['largest']:.3f} away"
+            continue
         text = (
             f"{net}{depth}: predicted test error within two standard errors at {told['within']} of "
             f"{told['of']} {values}, at most {told['largest']:.3f} away"

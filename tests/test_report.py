@@ -451,7 +451,8 @@ def test_broken_pictures_and_half_characters(folder):
     (folder / "icml-error-vs-n.png").unlink()
     rewrite(folder, lambda record: record | {"command": "deqcli \ud800"})
     page = build(folder)
-    assert page.count("is missing or broken") == 2
+    assert page.count("The picture of iclr/figure-1-left is broken.") == 1
+    assert page.count("No picture of icml/error-vs-n is kept; its PDF has the figure.") == 1
     assert "deqcli ?" in page
 
 

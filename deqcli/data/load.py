@@ -29,7 +29,7 @@ def load(
     Parameters
     ----------
     name : str or path
-        ``mnist``, ``fashion-mnist``, ``cifar-10``, ``cifar-10-vgg19``, one of them with ``:test``
+        ``mnist``, ``fashion-mnist``, ``cifar10``, ``cifar10-vgg19``, one of them with ``:test``
         appended, or the path of a ``.npz`` (arrays ``X`` and ``y``) or ``.csv`` file (the column
         ``y`` or ``label``, else the last one, has the labels).
     classes : sequence of int or str, optional

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from deqcli import paired
-from deqcli.figures.style import DEQ, MATCHED, PAGE, PLAIN, log_ticks, styled
+from deqcli.figures.style import DEQ, MATCHED, PAGE, PLAIN, Figure, log_ticks, styled
 from deqcli.vocabulary import Net
 
 COLORS = {"deq": DEQ, "matched": MATCHED, "plain": PLAIN}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pandas as pd
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from deqcli import paired
 from deqcli.figures.accuracy import COLORS, LABELS, beyond, width_axis
-from deqcli.figures.style import COLUMN, DEQ, styled
+from deqcli.figures.style import COLUMN, DEQ, Figure, styled
 
 _MARKERS = "os^Dv"
 _DASHES = ("-", "--", ":", "-.")

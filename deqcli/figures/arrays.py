@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from deqcli.figures.spectra import FILLED, Bulk, Isolated, draw_bulk, draw_isolated
-from deqcli.figures.style import COLUMN, DEQ, DEQ_DARK, MATCHED, PLAIN, styled
+from deqcli.figures.style import COLUMN, DEQ, DEQ_DARK, MATCHED, PLAIN, Figure, styled
 
 Array = NDArray[np.float64]
 

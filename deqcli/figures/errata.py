@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
 
-from deqcli.figures.style import DEQ, MATCHED, PAGE, styled
+from deqcli.figures.style import DEQ, MATCHED, PAGE, Figure, styled
 
 _COLUMNS = 3
 _STYLES = {"printed": (MATCHED, "s", "as printed"), "right": (DEQ, "o", "corrected")}

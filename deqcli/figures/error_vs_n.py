@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from deqcli.figures.style import COLUMN, KERNEL_LABELS, styled
+from deqcli.figures.style import COLUMN, KERNEL_LABELS, Figure, styled
 from deqcli.vocabulary import activation_title
 
 _COLORS = ("#1f5fb4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")

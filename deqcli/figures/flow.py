@@ -8,10 +8,9 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from deqcli.figures.style import PAGE, log_ticks, styled
+from deqcli.figures.style import PAGE, Figure, log_ticks, styled
 
 _LINE: dict[str, Any] = {"lw": 0.9}
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from deqcli.figures.spectra import FILLED, Bulk, Isolated, draw_bulk, draw_isolated
-from deqcli.figures.style import DEQ, KERNEL_NAMES, MATCHED, PAGE, PLAIN, styled
+from deqcli.figures.style import DEQ, KERNEL_NAMES, MATCHED, PAGE, PLAIN, Figure, styled
 from deqcli.vocabulary import activation_title
 
 _COLORS = {"deq": DEQ, "matched": MATCHED, "plain": PLAIN}

@@ -6,12 +6,11 @@ import math
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from deqcli import paired
-from deqcli.figures.style import DEQ, KERNEL_LABELS, MATCHED, PAGE, PLAIN, styled
+from deqcli.figures.style import DEQ, KERNEL_LABELS, MATCHED, PAGE, PLAIN, Figure, styled
 from deqcli.vocabulary import activation_title
 
 _COLORS = {"deq": DEQ, "matched": MATCHED, "plain": PLAIN}
@@ -74,7 +73,9 @@ def _draw(axes: Axes, rows: pd.DataFrame, column: str, against: str, style: str)
     places = points.index.to_series()
     places = places.mask(places == 0, end) if end else places
     step = 0.03 * _ASIDE[net]
-    places = places * (1 + step) if against in _LOGARITHMIC else places + 0.1 * step
+    # Beside each other: by a factor, or by a part of the axis.
+    span = max(values) - min(values) if values else 0.0
+    places = places * (1 + step) if against in _LOGARITHMIC else places + 0.3 * step * span
     axes.errorbar(
         places, points["mean"], points["half"], fmt=_MARKERS[net], color=color, capsize=1.5,
         mfc="none" if style == "--" else color, ms=3, lw=0.8,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from deqcli.figures.spectra import (
@@ -17,7 +16,16 @@ from deqcli.figures.spectra import (
     is_wide,
     name_marks,
 )
-from deqcli.figures.style import COLUMN, DEQ, DEQ_DARK, KERNEL_LABELS, KERNEL_NAMES, MATCHED, styled
+from deqcli.figures.style import (
+    COLUMN,
+    DEQ,
+    DEQ_DARK,
+    KERNEL_LABELS,
+    KERNEL_NAMES,
+    MATCHED,
+    Figure,
+    styled,
+)
 from deqcli.vocabulary import DRAWN, activation_title
 
 # Drawn in this order; the first two are the DEQ, blue, the last its equivalent, red.
@@ -28,6 +36,8 @@ _LINES = {
     "own-norm": {"histtype": "step", "color": MATCHED, "lw": 0.8, "ls": (0, (1, 1))},
 }
 _LAW = {"color": "black", "lw": 0.9}
+# Letters of a title that fit beside each other.
+_LONG_TITLE = 78
 _MARKS = {
     "equivalent": ("equiv.", "x", MATCHED),
     "own-norm": ("own n.", "+", MATCHED),
@@ -81,11 +91,14 @@ def draw(table: pd.DataFrame) -> Figure:
         left, spectra, bulk["eigenvalue"].to_numpy(), _law(table[of_law & ~table["isolated"]])
     )
     first = table.iloc[0]
-    title = (
+    network = (
         f"{KERNEL_NAMES[first['kernel']]}, {activation_title(first['act'])}, "
-        f"$\\sigma_a^2$ = {first['sigma_a2']:g}, "
-        f"{first['data']}, n = {first['n']}, p = {first['p']}"
+        f"$\\sigma_a^2$ = {first['sigma_a2']:g}"
     )
+    samples = f"{first['data']}, n = {first['n']}, p = {first['p']}"
+    # Formulas take less room than they have letters.
+    long = len(network.replace("\\", "")) + len(samples) > _LONG_TITLE
+    title = f"{network},\n{samples}" if long else f"{network}, {samples}"
     handles, labels = left.get_legend_handles_labels()
     figure.legend(
         handles, labels, loc="outside upper center", title=title, title_fontsize=7.5,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -9,8 +10,8 @@ from typing import Any
 
 import matplotlib as mpl
 import matplotlib.style
+from matplotlib import figure as mpl_figure
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from deqcli.vocabulary import Kernel
@@ -38,7 +39,24 @@ KERNEL_NAMES = {
     Kernel.PREACTIVATION_NTK: "pre-activation NTK $K$",
 }
 
+# Dots an inch of a figure in a notebook.
+_SHOWN = 150
 _STYLE = Path(__file__).with_name("deqcli.mplstyle")
+
+
+class Figure(mpl_figure.Figure):
+    """A figure that notebooks show, whatever their backend.
+
+    Examples
+    --------
+    >>> Figure(figsize=(1, 1))._repr_png_()[1:4]
+    b'PNG'
+    """
+
+    def _repr_png_(self) -> bytes:
+        buffer = io.BytesIO()
+        self.savefig(buffer, format="png", dpi=_SHOWN)
+        return buffer.getvalue()
 
 
 def log_ticks(axes: Axes) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pandas as pd
-from matplotlib.figure import Figure
 
-from deqcli.figures.style import COLUMN, KERNEL_LABELS, styled
+from deqcli.figures.style import COLUMN, KERNEL_LABELS, Figure, styled
 from deqcli.vocabulary import activation_title
 
 _COLORS = ("#1f5fb4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")

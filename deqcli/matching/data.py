@@ -241,8 +241,11 @@ def _help(twin: Match, distances: Distances) -> str:
         remedies.append("take the plain network, which is nearer")
     if twin.design is None:
         remedies.append("a `design` fits it to the data")
-    elif {attempt.family for attempt in twin.alternatives} != {name for name, _ in _ORDER}:
-        remedies.append("`family` auto tries others")
+    else:
+        tried = {attempt.family for attempt in twin.alternatives}
+        known = dict.fromkeys(name for name, _ in _ORDER)
+        if others := [name for name in known if name not in tried]:
+            remedies.append(f"`family` {' or '.join(others)} was not tried")
     if all(attempt.layers == 1 for attempt in twin.alternatives):
         remedies.append("two layers may do")
     if twin.design is not None and twin.design.rows.size < DESIGN:

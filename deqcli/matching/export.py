@@ -67,7 +67,7 @@ def export(
 
     Examples
     --------
-    >>> from deqcli.matching import match
+    >>> from deqcli import match
     >>> text = export(match("tanh", 0.1))
     >>> [line for line in text.splitlines() if "* np.clip" in line]
     ['    return 0.780... * np.clip(x, -1.187..., 1.187...)']

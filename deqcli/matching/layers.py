@@ -201,7 +201,10 @@ def to_activation(family: str, numbers: Array, unit: float) -> Activation:
     ('maxlin:a=1.0,b=0.0', -0.1)
     """
     x, t = [float(number) for number in numbers], float(unit)
+    # Inputs are as likely as their opposites, so that no kernel knows which way round a layer is:
+    # of both, the one that rises is taken.
     if family in _DEGREES:
+        x = [-c if k % 2 and x[1] < 0 else c for k, c in enumerate(x)]
         coefficients = ",".join(f"c{k}={c!r}" for k, c in enumerate(x))
         return activation(f"hermite:scale={t!r},{coefficients}")
     if family == "htanh":
@@ -209,6 +212,7 @@ def to_activation(family: str, numbers: Array, unit: float) -> Activation:
     if family == "lrelu":
         # Neither kernel knows the sign of a layer, and the registry's is convex.
         b, p, k = x if x[2] >= 0 else [-number for number in x]
+        p = abs(p)
         return activation(f"maxlin:a={(p + k) / t!r},b={(p - k) / t!r}").shifted(-b)
     pieces = (f"k{n}={k * t!r},d{n}={d / t!r}" for n, (k, d) in enumerate(zip(KNOTS, x[2:],
               strict=True), start=1))  # fmt: skip

@@ -167,10 +167,12 @@ def predict_on(
         forms = [Form.PAPERS]
     ridge, n = number(ridge, "ridge", float, NOT_NEGATIVE), int(counts.sum())
     of_type(bias, "bias", bool, "True or False")
+    member = Kernel.of(kernel, "kernel")
     if width is not None:
         width = number(width, "width", int, POSITIVE)
-        check_peak(ridge, width, n)
-    member = Kernel.of(kernel, "kernel")
+        # All weights together have no such peak.
+        if member is Kernel.CK:
+            check_peak(ridge, width, n)
     for chosen in forms:
         setting = Regression(covariances, counts, scalars, member, chosen, squares=not real)
         try:

@@ -68,6 +68,7 @@ class Entry:
     stem: str = ""
     caption: str = ""
     picture: Picture | None = None
+    kept: bool = False
     command: str = ""
     provenance: Mapping[str, str] = field(default_factory=dict)
     evidence: tuple[tuple[str, ...], ...] = ()
@@ -154,6 +155,7 @@ def _shown(entry: Entry, results: Path, stem: str, record: Mapping[str, Any]) ->
         present=True,
         stem=stem,
         picture=_picture(results / f"{stem}.png"),
+        kept=(results / f"{stem}.png").is_file(),
         command=texts.command(record),
         provenance=texts.provenance(record),
         evidence=texts.evidence(record["findings"]),
@@ -170,6 +172,7 @@ def _joined(results: Path, figure: joined.Joined) -> Entry:
         stem=figure.stem,
         caption=figure.about,
         picture=_picture(results / f"{figure.stem}.png"),
+        kept=(results / f"{figure.stem}.png").is_file(),
         command=figure.command,
         provenance={"made of": ", ".join(f"{name.replace('/', '-')}.csv" for name in figure.parts)},
     )

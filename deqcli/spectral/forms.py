@@ -127,10 +127,11 @@ def own_norm_form(
     Parameters
     ----------
     pairwise : bool
-        Whether means see the weights :math:`s_{ab}`, too, however far from one they are. This
-        takes covariances that commute: others are taken at their diagonals in the basis of their
-        mean, where the weights are far from those of one vector, and else left as they are.
-        Otherwise weights are near one and act on the noise alone.
+        Whether means see the weights :math:`s_{ab}`, too: where they are far from those of one
+        vector, or no class has more samples than dimensions. This takes covariances that commute:
+        others are taken at their diagonals in the basis of their mean, where the weights are far
+        from one, and else left as they are. Otherwise weights are near one and act on the noise
+        alone.
     """
     k, p = len(counts), covariances.dimension
     n = int(counts.sum())
@@ -168,7 +169,10 @@ def own_norm_form(
     linear = _leading(slope, shares)
     product = np.outer(linear, linear)
     apart = shares @ (slope - product) ** 2 @ shares > _APART**2 * (shares @ slope**2 @ shares)
-    if pairwise and (apart or covariances.surrogate is covariances):
+    # What weights near one add is a linear kernel for each class. More samples than dimensions
+    # would resolve it, and then the noise along the means, which the weights leave out, decides.
+    resolved = counts.max() > p
+    if pairwise and (apart or (covariances.surrogate is covariances and not resolved)):
         linear, weights = _by_pairs(slope, shares, classes)
         own = traces + np.diagonal(grams), np.diagonal(T) / p + 2 * np.diagonal(weighted)
         curved = _curved(expansion, *own, np.diagonal(grams))

@@ -131,13 +131,18 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         return points
 
     def memory(self, settings: MatchSettings) -> int:
+        from deqcli.data.laws import RealData
         from deqcli.runs.memory import peak
 
         if settings.tau0 is not None:
             return peak(loading=0, held=0, work=0)
         n, p = settings.shape
-        loading = settings.law(settings.p).loading(settings.n)
+        law = settings.law(settings.p)
+        loading = law.loading(settings.n)
         work = 48 * n * n
+        if isinstance(law, RealData):
+            # At the end, the whole set and the decomposition of its covariance.
+            work = max(work, law.whole_bytes() + 32 * p * p)
         if settings.averaged:
             work = max(work + 16 * n * n, settings.averaging_bytes(n, p, settings.kernel))
         # The fit is over before the first point.
@@ -167,6 +172,7 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         import pandas as pd
 
         from deqcli.activations import activation
+        from deqcli.data.laws import RealData
         from deqcli.matching import Distances, judge
         from deqcli.matching.tables import activation_rows, compare, eigenvalue_rows, scalar_rows
         from deqcli.predicted import errors_of_match
@@ -188,7 +194,12 @@ class MatchStudy(Study[MatchSettings, Prepared]):
             **distances,
         }
         if model is not None:
-            findings["predicted"] = errors_of_match(model, twin, prepared.plain)
+            source = settings.law(settings.p)
+            whole = None
+            if isinstance(source, RealData):
+                whole = source.whole(self.data_streams(settings))
+            findings["predicted"] = errors_of_match(model, twin, prepared.plain, whole)
+            findings["model"] = whole is not None
             frames += eigenvalue_rows(twin, spectra, distances)
             if settings.averaged:
                 findings["averaged"], rows = _averaged(settings, load)
@@ -206,6 +217,9 @@ class MatchStudy(Study[MatchSettings, Prepared]):
 
         yield findings["verdict"]
         yield from describe(findings["match"])
+        without_data = "norm" not in findings
+        if without_data and findings["feasible"] and not findings["match"].get("norms_range"):
+            yield "  the scalars agree, but on Gaussian data of this norm the kernels do not"
         for net in (Net.MATCHED, Net.PLAIN):
             if f"{net}_distance" in findings:
                 yield (
@@ -216,7 +230,7 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         if predicted := findings.get("predicted"):
             from deqcli.predicted import errors_sentence
 
-            yield f"  {errors_sentence(predicted)}"
+            yield f"  {errors_sentence(predicted, findings['model'])}"
         if averaged := findings.get("averaged"):
             from deqcli.averaging import sentence
 

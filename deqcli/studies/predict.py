@@ -113,7 +113,7 @@ class PredictSettings(SampleSettings, DeqSettings):
             place = self.place(value)
             if place.n < 2 * classes:
                 raise InputError(f"`n` is {place.n}; give two samples of each class or more.")
-            if place.width is not None:
+            if place.width is not None and self.kernel is Kernel.CK:
                 given = "width" if self.against != "width" else "values"
                 check_peak(place.ridge, place.width, place.n, given)
             if self.against == "sigma-a2":
@@ -377,8 +377,10 @@ def line(settings: PredictSettings) -> tuple[float, ...]:
         between = space(low, high, _LINE)
         if settings.against in _WHOLE:
             between = np.round(between)
-            if settings.ridge == 0 and settings.against == "width":
-                between = between[between != settings.n]
+            if settings.ridge == 0:
+                # There the variance of a readout is infinite.
+                peak = settings.n if settings.against == "width" else settings.width
+                between = between[between != peak]
     ends = (INFINITE,) if settings.against == "width" else ()
     found = {float(f"{value:.6g}") for value in between} | set(settings.values) | set(ends)
     return tuple(sorted(found))

@@ -51,10 +51,14 @@ def test_series_of_a_layer_is_that_of_quadrature(family):
     assert ours.slope2 == pytest.approx(slope2 * unit**2, rel=1e-10)
 
 
-def test_a_concave_layer_is_written_with_the_other_sign():
+def test_a_layer_is_written_convex_and_rising():
+    """No kernel knows its sign, nor which way round it is: one of four is taken."""
     x = np.linspace(-2, 2, 9)
     assert layer("lrelu", np.array([0.3, 0.5, -0.7]), 1.0)(x) == pytest.approx(
-        -(0.3 + 0.5 * x - 0.7 * np.abs(x))
+        -0.3 + 0.5 * x + 0.7 * np.abs(x)
+    )
+    assert layer("cubic", np.array([0.1, -0.5, 0.2, 0.3]), 1.0)(x) == pytest.approx(
+        layer("cubic", np.array([0.1, 0.5, 0.2, -0.3]), 1.0)(x)
     )
 
 
@@ -169,7 +173,7 @@ def test_what_is_not_within_is_said():
     assert not twin.within
     assert not twin.feasible
     assert twin.acts
-    for words in ("within 0.001", "the nearest", "a plain network", "`family` auto tries others",
+    for words in ("within 0.001", "the nearest", "a plain network", "was not tried",
                   "more rows", "`within`"):  # fmt: skip
         assert words in twin.reason
 
