@@ -230,7 +230,7 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         if predicted := findings.get("predicted"):
             from deqcli.predicted import errors_sentence
 
-            yield f"  {errors_sentence(predicted, findings['model'])}"
+            yield f"  {errors_sentence(predicted, findings.get('model', False))}"
         if averaged := findings.get("averaged"):
             from deqcli.averaging import sentence
 
