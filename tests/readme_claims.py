@@ -82,8 +82,7 @@ def found() -> list[str]:
         "they were not fitted to. Twins that have the papers' four scalars are up to "
         f"{100 * max(b for b, _ in pairs):.0f} % from it "
         "([twins](docs/findings.md#twins-on-real-data)).",
-        f"* Does the twin train like the DEQ, and a plain network not? {training_claims.two_layers()} "
-        f"{training_claims.one_layer()} "
+        f"* Does the twin train like the DEQ, and a plain network not? {training_claims.in_short()} "
         "([training](docs/findings.md#does-the-twin-train-like-the-deq)).",
         f"* Does it classify like the DEQ? {predicted_claims.classifies()} "
         "([figure](docs/findings.md#the-test-error-before-training)).",

@@ -7,7 +7,6 @@ A file is right when its *unpacked* content has the registered sha256, however i
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 from deqcli.data.readers import unpack, unpack_tar
 from deqcli.data.registry import Piece, Source, Split
 from deqcli.errors import DataError
+from deqcli.runs import files
 
 VARIABLE = "DEQCLI_DATA_DIR"
 
@@ -170,7 +170,7 @@ def _recorded_checksums(folder: Path) -> set[str]:
     checksums: set[str] = set()
     for path in sorted(folder.glob("features-*.json")):
         try:
-            record = json.loads(path.read_text(encoding="utf-8"))
+            record = files.load_json(path.read_text(encoding="utf-8"))
             checksums.update(str(item["content_sha256"]) for item in record["files"].values())
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             continue  # a record that cannot be read confirms no file

@@ -10,6 +10,7 @@ from typing import Any
 
 import matplotlib as mpl
 import matplotlib.style
+import pandas as pd
 from matplotlib import figure as mpl_figure
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
@@ -81,6 +82,22 @@ def styled(draw: Callable[..., Figure]) -> Callable[..., Figure]:
         with mpl.rc_context():
             mpl.rcdefaults()
             mpl.style.use(_STYLE)
-            return draw(*args, **kwargs)
+            return draw(*map(_escaped, args), **kwargs)
 
     return wrapped
+
+
+def _escaped(given: Any) -> Any:
+    """Return a table in whose texts a dollar is a dollar: files and classes are named by others."""
+    if not isinstance(given, pd.DataFrame):
+        return given
+    texts = given.select_dtypes(["object", "string"]).columns
+    found = [name for name in texts if given[name].map(lambda cell: "$" in str(cell)).any()]
+    return given.assign(
+        **{
+            str(name): given[name].map(
+                lambda cell: cell.replace("$", r"\$") if isinstance(cell, str) else cell
+            )
+            for name in found
+        }
+    )

@@ -61,6 +61,24 @@ _FIGURE_METADATA: dict[str, dict[str, None]] = {
 }
 
 
+def load_json(text: str | bytes) -> Any:
+    """Return what a JSON text says; one that is nested too deep is broken like any other.
+
+    Examples
+    --------
+    >>> load_json('{"n": 1}')
+    {'n': 1}
+    >>> load_json("[" * 100_000)
+    Traceback (most recent call last):
+    ...
+    ValueError: it is nested too deep
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
 @contextmanager
 def explained(path: Path, action: str = "write") -> Iterator[None]:
     """Turn an ``OSError`` of the block into a `RunError` that names the path and the remedy.

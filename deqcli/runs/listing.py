@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -66,7 +65,7 @@ def _entry(folder: Path, stem: str) -> Listed | None:
         return Listed(stem, f"unfinished, {count} point(s) done; the same command goes on")
     try:
         with files.explained(path, "read"):
-            record: Any = json.loads(path.read_text(encoding="utf-8"))
+            record: Any = files.load_json(path.read_text(encoding="utf-8"))
         study, outputs = str(record["study"]), dict(record["outputs"])
         command, made = str(record["command"]), str(record["deqcli"])
     except (ValueError, KeyError, TypeError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -111,7 +110,7 @@ def record(out: Path, stem: str) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     with files.explained(path, "read"), _whole(path):
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = files.load_json(path.read_text(encoding="utf-8"))
         if not isinstance(value, dict):
             raise ValueError("no record of a run")
         lacking = [key for key in _KEYS if key not in value]

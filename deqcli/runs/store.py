@@ -143,7 +143,9 @@ class Store:
 
     def record(self) -> dict[str, Any] | None:
         """Return the provenance of the finished run, or None if there is none."""
-        return _read_json(self.path(".json"))
+        record = _read_json(self.path(".json"))
+        # One whose findings are no mapping was not written here.
+        return {} if record and not isinstance(record.get("findings"), dict) else record
 
     def has(self, key: str) -> bool:
         """Tell whether a point is stored, whole and of this very run."""
@@ -257,7 +259,7 @@ def _read_json(path: Path) -> dict[str, Any] | None:
     """Return the object in a JSON file, None if there is no file, ``{}`` if it is not one."""
     with files.explained(path, "read"):
         try:
-            value = json.loads(path.read_bytes())
+            value = files.load_json(path.read_bytes())
         except FileNotFoundError:
             return None
         except ValueError:

@@ -7,7 +7,6 @@ study's CSV has the same columns every time.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -92,7 +91,7 @@ def read(path: Path) -> pd.DataFrame:
     if not record.is_file():
         return table
     with files.explained(record, "read"):
-        value = json.loads(record.read_bytes())
+        value = files.load_json(record.read_bytes())
     return joined(table, value) if isinstance(value, dict) else table
 
 

@@ -99,7 +99,8 @@ def intervals_of(equations: Coupled, atoms: tuple[Atom, ...]) -> Intervals:
         right = stops if stops is not None else _edge(equations, points, state, int(last) + 1, -1)
         intervals.append((points[first] if left is None else left,
                           points[last] if right is None else right))  # fmt: skip
-    return tuple((float(left), float(right)) for left, right in intervals)
+    # Both ends of a density that rounding alone makes may be found at one place.
+    return tuple((float(left), float(right)) for left, right in intervals if right > left)
 
 
 def _grid(equations: Coupled, low: float, high: float) -> Array:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import deqcli
-from deqcli.errors import InputError
+from deqcli.errors import DeqcliError, InputError
 from deqcli.study import get
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -158,3 +158,30 @@ def test_every_committed_result_is_read_with_all_its_columns():
         assert not read.table.empty
         # What the same settings give today: no result is older than its study.
         assert read.record["version"] == get(read.study).version, path
+
+
+@pytest.mark.parametrize("broken", ["[" * 100_000, '{"a":' * 100_000])
+def test_a_record_that_is_nested_too_deep_is_a_sentence(folder, broken):
+    (folder / "small.1.json").write_text(broken)
+    with pytest.raises(InputError, match=r"small\.1\.json"):
+        deqcli.read(folder / "small.1.csv")
+
+
+def test_figures_show_dollars_of_names_as_they_are(made):
+    """Text between dollars would be read as a formula, and most of it is none."""
+    table = made.table.assign(data=r"a$\frac{$b.csv")
+    table["carries"] = table["carries"].where(table["carries"].isna(), r"class $\frac{$")
+    figure = get("spectrum").draw(table)
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    (legend,) = figure.legends
+    assert r"a\$\frac{\$b.csv" in legend.get_title().get_text()
+
+
+def test_findings_that_are_none_are_no_finished_run(folder):
+    path = folder / "small.1.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"findings": [1]}))
+    with pytest.raises(DeqcliError, match=r"small\.1"):
+        deqcli.run(
+            "spectrum", n=30, p=40, estimator="exact", kernel="ntk", jobs=1, out=folder,
+            name="small.1",
+        )  # fmt: skip

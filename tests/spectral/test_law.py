@@ -493,3 +493,15 @@ def test_one_class_is_not_told_from_another():
     scalars = deqcli.implicit_scalars("relu", 0.2, tau0=1.0)
     law = deqcli.spectral_law(mixture, [150], scalars, kernel="ck", form="own-norm")
     assert {spike.carries for spike in law.above} == {"mean"}
+
+
+def test_an_interval_that_rounding_makes_leaves_no_hole(tmp_path):
+    """Few dimensions, and offsets that hardly vary: one interval would begin where it ends."""
+    X = np.random.default_rng(0).standard_normal((60, 10))
+    X[::2] += 2
+    np.savez(tmp_path / "own.npz", X=X, y=np.arange(60) % 2)
+    found = deqcli.run("spectrum", data=str(tmp_path / "own.npz"), estimator="exact", jobs=1)
+    rows = found.table[(found.table["source"] == "law") & ~found.table["isolated"]]
+    assert len(rows)
+    assert rows["distribution"].notna().all()
+    assert all(high > low for low, high in found.findings["law"]["edges"])
