@@ -77,7 +77,7 @@ def found() -> list[str]:
         f"place of the mean norm they are {span(curves['own_gains'].values(), '.0f')} times nearer at "
         f"n = {size} "
         "([against the papers](docs/findings.md#against-the-papers)).",
-        f"* One hidden layer is enough, also on images: {len(pairs)} twins that were fitted to a DEQ's "
+        f"* One hidden layer is mostly enough, also on images: {len(pairs)} twins that were fitted to a DEQ's "
         f"kernel are {100 * max(after for _, after in pairs):.1f} % from it at most, on samples that "
         "they were not fitted to. Twins that have the papers' four scalars are up to "
         f"{100 * max(b for b, _ in pairs):.0f} % from it "
