@@ -33,7 +33,7 @@ Chunk = tuple[int, int]
 Part = Callable[[], Mapping[str, NDArray[Any]]]
 
 #: What is said of the noise of a single network.
-UNKNOWN_NOISE = "of how much sampling makes of that one network says nothing"
+UNKNOWN_NOISE = "one network does not tell how much of it is sampling"
 
 # A chunk is what a kill can cost; large kernels make fewer and larger parts to spare the disk.
 _CHUNK, _LARGE_N, _LARGE_PARTS = 20, 2000, 8

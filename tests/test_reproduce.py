@@ -65,7 +65,14 @@ def preset_of(name: str, study_name: str, figure: FigureText, **options: object)
 
 ICML = FigureText("ICML slides", about="About.")
 PRESET = preset_of("icml/h-tanh", "match", ICML, act="tanh", sigma_a2=0.1, n=700)
-FINDINGS = {"matched_distance": 2.0, "matched_relative": 0.01, "plain_relative": 0.5}
+FINDINGS = {
+    "matched_distance": 2.0,
+    "matched_relative": 0.01,
+    "plain_relative": 0.5,
+    "matched_scaled": 0.02,
+    "plain_scaled": 0.3,
+}
+OURS = list(FINDINGS.values())
 
 
 class Played:
@@ -105,10 +112,12 @@ def test_rows_have_the_interval_over_five_seeds_and_the_command(tmp_path, played
     outcome = running.reproduce(PRESET, tmp_path, jobs=2, shown=shown)
     assert (outcome.status, outcome.code, outcome.reason) == ("done", 0, "")
     table = summary.rows(outcome, summary.read(tmp_path), jobs=2)
-    assert table["ours"].tolist() == [2.0, 0.01, 0.5]
+    assert table["ours"].tolist() == OURS
     # 0.01, 0.02 … 0.05: a deviation of √2.5/100, and t of four degrees of freedom is 2.7764.
-    assert table["interval"].tolist() == pytest.approx([0.0, 0.027764 * 5**0.5, 0.0], rel=1e-4)
-    assert table["verdict"].tolist() == ["paper does not say"] * 3
+    assert table["interval"].tolist() == pytest.approx(
+        [0.0, 0.027764 * 5**0.5, 0.0, 0.0, 0.0], rel=1e-4
+    )
+    assert table["verdict"].tolist() == ["paper does not say"] * len(OURS)
     assert set(table["hash"]) == {"hash of n = 700"}
     assert set(table["command"]) == {
         "deqcli match --act tanh --sigma-a2 0.1 --n 700 --name icml-h-tanh --out 'my results/quick'"
@@ -138,7 +147,7 @@ def test_summary_keeps_intervals_and_the_rows_of_other_presets(tmp_path, played)
     old = summary.read(tmp_path)
     again = summary.rows(first, old)
     assert len(played.calls) == calls
-    assert again["interval"].tolist() == pytest.approx([0.0, 0.06208, 0.0], rel=1e-3)
+    assert again["interval"].tolist() == pytest.approx([0.0, 0.06208, 0.0, 0.0, 0.0], rel=1e-3)
     sphere = preset_of("hld/figure-1-ck", "match", FigureText("HLD"), act="nrelu", data="sphere")
     unknown = preset_of("mine/figure", "match", FigureText("Mine"))
     for preset in (unknown, sphere):
@@ -233,8 +242,8 @@ def test_exit_code_of_a_finished_run_is_kept_with_its_reason(tmp_path, played):
     assert (outcome.status, outcome.code, outcome.reason) == ("done", 3, reason)
     table = summary.rows(outcome, summary.empty())
     # Its table counts.
-    assert table["ours"].tolist() == [2.0, 0.01, 0.5]
-    assert table["note"].tolist() == [reason] * 3
+    assert table["ours"].tolist() == OURS
+    assert table["note"].tolist() == [reason] * len(OURS)
 
 
 @pytest.mark.parametrize(
@@ -287,9 +296,9 @@ def test_bad_seed_costs_only_the_interval(tmp_path, played):
     played.bad_seed = 2
     outcome = running.reproduce(PRESET, tmp_path)
     table = summary.rows(outcome, summary.empty())
-    assert table["ours"].tolist() == [2.0, 0.01, 0.5]
+    assert table["ours"].tolist() == OURS
     assert table["interval"].isna().all()
-    assert table["note"].tolist() == ["No interval: the seed is bad."] * 3
+    assert table["note"].tolist() == ["No interval: the seed is bad."] * len(OURS)
 
 
 @pytest.mark.parametrize(
@@ -304,7 +313,7 @@ def test_number_that_cannot_be_measured_costs_only_itself(tmp_path, monkeypatch,
     outcome = running.reproduce(PRESET, tmp_path)
     table = summary.rows(outcome, summary.empty())
     silent = "paper does not say"
-    assert table["verdict"].tolist() == [silent, "failed", silent]
+    assert table["verdict"].tolist() == [silent, "failed", *[silent] * 3]
     assert said in table["note"][1]
     assert table["ours"][2] == 0.5
     assert table["interval"][2] == 0.0

@@ -145,7 +145,7 @@ class Store:
         """Return the provenance of the finished run, or None if there is none."""
         record = _read_json(self.path(".json"))
         # One whose findings are no mapping was not written here.
-        return {} if record and not isinstance(record.get("findings"), dict) else record
+        return record if record is None or isinstance(record.get("findings", {}), dict) else {}
 
     def has(self, key: str) -> bool:
         """Tell whether a point is stored, whole and of this very run."""
