@@ -57,7 +57,7 @@ def test_runs_resumes_and_sums_up(deqcli, three):
     assert done.out.split()[-2:] == ["results/quick/summary.csv", "results/quick/summary.md"]
     assert "[2/2] icml/l-relu" in done.err
     table = pd.read_csv("results/quick/summary.csv")
-    assert len(table) == 6
+    assert len(table) == 10
     assert (table["interval"] > 0).all()
     record = json.loads(Path("results/quick/icml-h-tanh.json").read_text())
     # Recorded as if it had been typed, so that it can be.
@@ -69,7 +69,7 @@ def test_runs_resumes_and_sums_up(deqcli, three):
     assert again.code == 0
     assert "already done" in again.err
     assert "two more seeds" not in again.err
-    assert len(pd.read_csv("results/quick/summary.csv")) == 6
+    assert len(pd.read_csv("results/quick/summary.csv")) == 10
     typed = shlex.split(record["command"])[1:]
     assert deqcli(*typed, "-j", "1").code == 0
     assert Path("results/icml-h-tanh.csv").read_bytes() == written
@@ -185,7 +185,7 @@ def test_force_measures_intervals_again(deqcli, three):
     true = table["interval"].tolist()
     table.assign(interval=9.0).to_csv(path, index=False)
     assert deqcli("-q", *again).code == 0
-    assert pd.read_csv(path)["interval"].tolist() == [9.0] * 3
+    assert pd.read_csv(path)["interval"].tolist() == [9.0] * 5
     assert deqcli("-q", *again, "--force").code == 0
     assert pd.read_csv(path)["interval"].tolist() == true
 
