@@ -71,7 +71,9 @@ class Pairwise(Covariances):
         scaled = np.moveaxis(y[..., None] * self.base.eigenvalues, -2, -1)
         matrix = np.eye(len(self.weights)) + scaled[..., None] * self.weights
         # P is symmetric, so that it may be solved for from the left.
-        return np.asarray(np.linalg.solve(np.swapaxes(matrix, -1, -2), self.weights))
+        # Matrices on both sides: before numpy 2 one matrix beside many was taken for vectors.
+        weights = np.broadcast_to(self.weights, matrix.shape)
+        return np.asarray(np.linalg.solve(np.swapaxes(matrix, -1, -2), weights))
 
     def response(self, y: Numbers) -> Numbers:
         """See :class:`Covariances`."""
