@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from deqcli.data.dataset import Dataset
 from deqcli.errors import DataError, DeqcliError
-from deqcli.spectral.covariances import Covariances, covariances_of
+from deqcli.spectral.covariances import Covariances, covariances_of, spanned
 from deqcli.spectral.law import Span, SpectralLaw, law_on
 from deqcli.spectral.spikes import Spike, carried
 from deqcli.vocabulary import Net
@@ -72,7 +72,10 @@ def law_of_samples(
 def pooled(data: Dataset) -> Covariances:
     """Return the moments of labelled samples: class means, and multiples of one covariance."""
     n, p = data.X.shape
-    means, traces, shape = [], [], np.zeros((p, p))
+    means, traces = [], []
+    # Few samples span few dimensions: then they are kept, else only their products.
+    few = n < p
+    shape, kept = np.zeros((0, 0) if few else (p, p)), []
     # Each class has the shape of all, so that one decomposition serves.
     for a in range(len(data.classes)):
         rows = data.X[data.y == a]
@@ -81,9 +84,15 @@ def pooled(data: Dataset) -> Covariances:
         traces.append(float(np.vdot(rows, rows)) / len(rows))
         if traces[-1] == 0:
             raise DataError(f"class {data.classes[a]} does not vary")
-        shape += rows.T @ rows / traces[-1]
-    scales = [np.array(trace) for trace in traces]
-    return covariances_of(np.sqrt(p) * np.array(means), scales, shape * (p / n))
+        if few:
+            rows *= np.sqrt(p / n / traces[-1])
+            kept.append(rows)
+        else:
+            shape += rows.T @ rows / traces[-1]
+    centres = np.sqrt(p) * np.array(means)
+    if few:
+        return spanned(centres, np.array(traces), np.concatenate(kept))
+    return covariances_of(centres, [np.array(trace) for trace in traces], shape * (p / n))
 
 
 def errors_on(

@@ -184,8 +184,10 @@ class Study(abc.ABC, Generic[S, P]):
             halves["n"] = 1  # all that there are
         gains = {name: freed(name, half) for name, half in halves.items() if half != values[name]}
         best = max(gains, key=lambda name: gains[name], default="")
-        if gains.get(best, 0) <= 0:
-            return "free some memory"
+        # What hardly matters is no remedy, as where most is for a file that is read whole.
+        if gains.get(best, 0) < needed / 20:
+            smaller = " or give a smaller file" if getattr(settings, "own_file", False) else ""
+            return f"free some memory{smaller}"
         remedy = f"lower `{best}`" if values[best] else f"give `{best}`"
         if isinstance(values[best], tuple) and len(values[best]) > 1:
             remedy = f"lower the largest of `{best}`"

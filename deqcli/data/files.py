@@ -14,6 +14,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import logging
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -21,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deqcli.data.dataset import Dataset
-from deqcli.data.readers import read_npz
+from deqcli.data.readers import UNPACKED, read_npz, read_npz_headers
 from deqcli.errors import DataError
 from deqcli.runs import memory
 
@@ -68,14 +72,66 @@ def read(path: Path) -> tuple[Dataset, str]:
     >>> samples.X.tolist(), samples.y.tolist(), samples.classes
     ([[1, 2], [3, 4]], [1, 0], ('cat', 'dog'))
     """
-    try:
-        if path.exists() and not path.is_file():
-            raise DataError(f"{path} is not a file.")
-        with path.open("rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    with _told(path):
+        sha256 = _digest(path)
         return _parse(path, sha256), sha256
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What is known of one's own file before a study reads its samples.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Samples and features.
+    y, classes : ndarray of shape (n,), tuple of str
+        Numbered labels and their names.
+    reading : int
+        Bytes that reading the samples takes at most.
+    """
+
+    shape: tuple[int, int]
+    y: NDArray[np.int64]
+    classes: tuple[str, ...]
+    reading: int
+
+
+def outline(path: Path) -> Outline:
+    """Return what a file says of its samples, which in a ``.npz`` are not read for it.
+
+    Raises
+    ------
+    DataError, InputError
+        As :func:`read`, but for values that cannot be used.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "toy.npz")
+    ...     np.savez_compressed(path, X=np.zeros((1000, 28, 28)), y=np.arange(1000) % 2)
+    ...     toy = outline(path)
+    >>> toy.shape, toy.classes, toy.reading
+    ((1000, 784), ('0', '1'), 12544000)
+    """
+    with _told(path):
+        return _outline(path, _digest(path))
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _digest(path: Path) -> str:
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path} is not a file.")
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 # Settings ask a file for its size and classes before a study loads it: parsed once all the same.
@@ -88,17 +144,42 @@ def _parse(path: Path, sha256: str) -> Dataset:
             X, y = arrays["X"], arrays["y"]
         else:
             X, y, details["label_column"] = _read_csv(file, path)
-    X = _check_values(X, path)
-    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
-    if y.shape != X.shape[:1]:
-        raise DataError(
-            f"{path} has {X.shape[0]} samples but labels of shape {y.shape}; "
-            "y must be one label a sample."
-        )
-    if X.shape[0] < 2:
+    shape = _check_shape(X.shape, X.dtype, path)
+    labels, classes = _check_labels(y, shape[0], path)
+    return Dataset(_check_values(X.reshape(shape), path), labels, str(path), classes, details)
+
+
+@functools.lru_cache(maxsize=1)
+def _outline(path: Path, sha256: str) -> Outline:
+    if path.suffix.lower() != ".npz":
+        samples = _parse(path, sha256)
+        return Outline(samples.X.shape, samples.y, samples.classes, _csv_bytes(path))
+    with path.open("rb") as file:
+        stored, dtype = read_npz_headers(file, path, ("X", "y"))["X"]
+        shape = _check_shape(stored, dtype, path)
+        y = read_npz(file, path, ("y",))["y"]
+    labels, classes = _check_labels(y, shape[0], path)
+    return Outline(shape, labels, classes, UNPACKED * math.prod(shape) * dtype.itemsize)
+
+
+def _check_shape(shape: tuple[int, ...], dtype: np.dtype[Any], path: Path) -> tuple[int, int]:
+    """Return the shape of samples whose further axes are flattened."""
+    if dtype.kind not in "biuf":
+        raise DataError(f"{path} has X of type {dtype}; it must hold real numbers.")
+    if len(shape) < 2 or 0 in shape:
+        raise DataError(f"{path} has X of shape {shape}; it must be (samples, features).")
+    if shape[0] < 2:
         raise DataError(f"{path} has fewer than two samples.")
-    labels, classes = number_labels(y, path)
-    return Dataset(X, labels, str(path), classes, details)
+    return shape[0], math.prod(shape[1:])
+
+
+def _check_labels(y: NDArray[Any], n: int, path: Path) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    if y.shape != (n,):
+        raise DataError(
+            f"{path} has {n} samples but labels of shape {y.shape}; y must be one label a sample."
+        )
+    return number_labels(y, path)
 
 
 def number_labels(y: NDArray[Any], path: Path) -> tuple[NDArray[np.int64], tuple[str, ...]]:
@@ -127,11 +208,6 @@ def number_labels(y: NDArray[Any], path: Path) -> tuple[NDArray[np.int64], tuple
 
 
 def _check_values(X: NDArray[Any], path: Path) -> NDArray[Any]:
-    if X.dtype.kind not in "biuf":
-        raise DataError(f"{path} has X of type {X.dtype}; it must hold real numbers.")
-    if X.ndim < 2 or 0 in X.shape:
-        raise DataError(f"{path} has X of shape {X.shape}; it must be (samples, features).")
-    X = X.reshape(X.shape[0], -1)
     # A limit of float64, since half precision has no number as large.
     limit = np.float64(_LARGEST_VALUE)
     if X.dtype.kind == "f" and not (np.abs(X) < limit).all():
@@ -146,7 +222,7 @@ def _check_values(X: NDArray[Any], path: Path) -> NDArray[Any]:
 def _read_csv(file: IO[bytes], path: Path) -> tuple[NDArray[Any], NDArray[Any], str]:
     import pandas as pd
 
-    memory.check(path.stat().st_size, f"Reading {path}", "give a smaller file")
+    memory.check(_csv_bytes(path), f"Reading {path}", "give a smaller file")
     try:
         # low_memory=False: types are decided by whole columns, not chunk by chunk
         table = pd.read_csv(file, skipinitialspace=True, low_memory=False)
@@ -168,6 +244,15 @@ def _read_csv(file: IO[bytes], path: Path) -> tuple[NDArray[Any], NDArray[Any], 
                 f"({label!r}) must be numbers."
             )
     return features.to_numpy(), _labels(table[label], path), label
+
+
+def _csv_bytes(path: Path) -> int:
+    """Return the bytes that a table takes while it is read: its text, and its cells twice."""
+    cells = 0
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            cells += chunk.count(b",") + chunk.count(b"\n")
+    return path.stat().st_size + 2 * 8 * cells
 
 
 def _label_column(names: list[str], path: Path) -> str:

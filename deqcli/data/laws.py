@@ -252,15 +252,15 @@ class RealData(Law):
         if self.classes:
             return self.classes
         if self.own_file:
-            return files.read(Path(self.name))[0].classes
+            return files.outline(Path(self.name)).classes
         return registry.find(self.name)[0].classes
 
     def shape(self, n: int | None) -> tuple[int, int]:
         """See :meth:`Law.shape`; an upper bound where some classes of a data set are taken."""
         if self.own_file:
-            samples, _ = files.read(Path(self.name))
+            samples = files.outline(Path(self.name))
             picked = pick_classes(samples.classes, self.classes)
-            return n or int(np.isin(samples.y, picked).sum()), int(samples.X.shape[1])
+            return n or int(np.isin(samples.y, picked).sum()), samples.shape[1]
         source, split = registry.find(self.name)
         share = len(self.class_names) / len(source.classes)
         most = min(1.0, _LARGEST_SHARE * share) * source.count(split)
@@ -271,20 +271,21 @@ class RealData(Law):
         train, p = self.shape(n)
         halves = test_size is not None
         if self.own_file:
-            samples, _ = files.read(Path(self.name))
-            stored, rest = samples.X.nbytes, samples.n_samples - train
+            samples = files.outline(Path(self.name))
+            reading, rest = samples.reading, samples.shape[0] - train
         else:
             source, split = registry.find(self.name)
-            stored = sum(piece.size for piece in source.needed(split))
+            # Stored values are there packed and unpacked.
+            reading = 2 * sum(piece.size for piece in source.needed(split))
             rest = source.count("test")
         test = (test_size or rest) if halves else 0
-        # Stored values are there packed and unpacked, samples scaled and beside their squares.
+        # Samples are there scaled and beside their squares.
         needed = 8 * p * (2 * train + test)
         if not halves:
             # Statistics split them by class, and form covariances if they have the smaller size.
             covariances = self.n_classes * p if train > self.n_classes * p else 0
             needed += 8 * p * (train + covariances)
-        return 2 * stored + needed
+        return reading + needed
 
     def load(self, streams: Streams, n: int | None) -> Inputs:
         data, _ = images.load(self.name, n=n, rng=streams(), **self._choices)
@@ -295,10 +296,12 @@ class RealData(Law):
         return images.load(self.name, n=None, rng=streams(), **self._choices)[0]
 
     def whole_bytes(self) -> int:
-        """Return the bytes that :meth:`whole` takes at most."""
+        """Return the bytes that :meth:`whole` and its covariance's decomposition take at most."""
         rows, p = self.shape(None)
+        # Few samples are kept beside their products, many beside their covariance.
+        products = 32 * min(rows, p) ** 2 + (8 * p * rows if rows < p else 0)
         # Samples are scaled part by part: of so many, their squares are not there all at once.
-        return self.loading(None, 1) - 6 * p * rows
+        return self.loading(None, 1) - 6 * p * rows + products
 
     def scaling(self, streams: Streams, n: int | None) -> Scaling | None:
         """See :meth:`Law.scaling`."""

@@ -11,7 +11,8 @@ import math
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -23,6 +24,8 @@ from deqcli.runs import memory
 
 CIFAR_RECORD = 1 + 3 * 32 * 32
 _NPZ_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+#: Times that unpacked bytes are in memory at most: as pieces and as a whole, or beside a check.
+UNPACKED = 2
 _ROLES = {1: "labels", 3: "images"}
 
 
@@ -175,13 +178,10 @@ def _read_npy_header(
 ) -> tuple[tuple[int, ...], Literal["C", "F"], np.dtype[Any]]:
     """Read the header of a ``.npy`` file of ``length`` bytes, and check that it agrees."""
     try:
-        version = np.lib.format.read_magic(stream)
-        read_header = (
-            np.lib.format.read_array_header_1_0
-            if version == (1, 0)
-            else np.lib.format.read_array_header_2_0
-        )
-        shape, fortran, dtype = read_header(stream)
+        # Headers of later versions, which numpy never writes for numbers, may be gigabytes long.
+        if (version := np.lib.format.read_magic(stream)) != (1, 0):
+            raise ValueError(f"its version is {version}; numpy.save writes (1, 0)")
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
     except Exception as error:  # hostile headers make numpy raise errors of many kinds
         raise DataError(f"{path} is not a .npy file: {error}.") from None
     if dtype.kind not in "biufcUS" or not dtype.itemsize or min(shape, default=0) < 0:
@@ -207,6 +207,51 @@ def read_npz(
     DataError
         If the file is damaged, an array is absent, or an array holds Python objects.
     """
+    with _opened_npz(file, path, keys) as (archive, members):
+        _check_room(members.values(), path)
+        arrays = {}
+        for key, info in members.items():
+            with archive.open(info) as stream:
+                place = Path(f"{path}:{key}")
+                shape, order, dtype = _read_npy_header(stream, place, info.file_size)
+                values = np.frombuffer(stream.read(info.file_size), dtype)
+            arrays[key] = values.reshape(shape, order=order)
+        return arrays
+
+
+def read_npz_headers(
+    file: IO[bytes], path: Path, keys: Collection[str]
+) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+    """Return shape and type of the named arrays of a ``.npz`` file, of which nothing is unpacked.
+
+    Raises
+    ------
+    InputError, DataError
+        As :func:`read_npz`, but for values that are damaged.
+
+    Examples
+    --------
+    >>> stream = io.BytesIO()
+    >>> np.savez_compressed(stream, X=np.zeros((1000, 1000)))
+    >>> read_npz_headers(stream, Path("zeros.npz"), ["X"])
+    {'X': ((1000, 1000), dtype('float64'))}
+    """
+    with _opened_npz(file, path, keys) as (archive, members):
+        _check_room(members.values(), path)
+        headers = {}
+        for key, info in members.items():
+            with archive.open(info) as stream:
+                place = Path(f"{path}:{key}")
+                shape, _, dtype = _read_npy_header(stream, place, info.file_size)
+            headers[key] = shape, dtype
+        return headers
+
+
+@contextmanager
+def _opened_npz(
+    file: IO[bytes], path: Path, keys: Collection[str] | None
+) -> Iterator[tuple[zipfile.ZipFile, dict[str, zipfile.ZipInfo]]]:
+    """Keep an archive open, with the named members of it; whatever is wrong with it is told."""
     try:
         with zipfile.ZipFile(file) as archive:
             members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
@@ -220,21 +265,17 @@ def read_npz(
             # numpy writes no other packing, and zipfile unpacks others without a limit.
             if any(members[key].compress_type not in _NPZ_PACKINGS for key in keys):
                 raise DataError(f"{path} is packed in a way that numpy never writes.")
-            size = sum(members[key].file_size for key in keys)
-            memory.check(size, f"Reading {path}", "give a smaller file")
-            arrays = {}
-            for key in keys:
-                length = members[key].file_size
-                with archive.open(members[key]) as stream:
-                    shape, order, dtype = _read_npy_header(stream, Path(f"{path}:{key}"), length)
-                    values = np.frombuffer(stream.read(length), dtype)
-                arrays[key] = values.reshape(shape, order=order)
-            return arrays
+            yield archive, {key: members[key] for key in keys}
     except InputError:
         raise
     # RuntimeError: an encrypted archive
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError) as error:
         raise DataError(f"{path} is not a readable .npz file: {error}.") from None
+
+
+def _check_room(members: Iterable[zipfile.ZipInfo], path: Path) -> None:
+    size = UNPACKED * sum(info.file_size for info in members)
+    memory.check(size, f"Reading {path}", "give a smaller file")
 
 
 def check_labels(labels: NDArray[Any], classes: int, path: Path) -> NDArray[np.int64]:

@@ -362,6 +362,33 @@ def covariances_of(
     return General(common, rest, rest[:, None] * rest[None], means @ basis)
 
 
+def spanned(means: Array, scales: Array, factor: Array) -> Commuting:
+    r"""Return the covariances :math:`s_aF^\top F` of a factor that has fewer rows than columns.
+
+    They have the eigenvalues of :math:`FF^\top`, and zero beyond what its rows span.
+
+    Parameters
+    ----------
+    means : ndarray of shape (K, p)
+    scales : ndarray of shape (K,)
+    factor : ndarray of shape (r, p)
+
+    Examples
+    --------
+    >>> few = spanned(np.ones((1, 50)), np.array([2.0]), np.eye(3, 50))
+    >>> few.eigenvalues, few.multiplicities, few.mean_products.ravel()
+    (array([[2., 2., 2., 0.]]), array([ 1.,  1.,  1., 47.]), array([ 1.,  1.,  1., 47.]))
+    """
+    values, basis = eigh(factor @ factor.T, check_finite=False)
+    seen = values > len(values) * np.finfo(float).eps * values[-1]
+    values, basis = values[seen], basis[:, seen]
+    inside = (means @ factor.T) @ (basis / np.sqrt(values))
+    within = _commuting(np.outer(scales, np.append(values, 0.0)), np.pad(inside, ((0, 0), (0, 1))))
+    within.multiplicities[-1] = means.shape[1] - len(values)
+    within.mean_products[-1] = means @ means.T - inside @ inside.T
+    return within
+
+
 def _commuting(eigenvalues: Array, means: Array) -> Commuting:
     return Commuting(
         eigenvalues,

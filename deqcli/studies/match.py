@@ -142,7 +142,7 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         work = 48 * n * n
         if isinstance(law, RealData):
             # At the end, the whole set and the decomposition of its covariance.
-            work = max(work, law.whole_bytes() + 32 * p * p)
+            work = max(work, law.whole_bytes())
         if settings.averaged:
             work = max(work + 16 * n * n, settings.averaging_bytes(n, p, settings.kernel))
         # The fit is over before the first point.

@@ -249,7 +249,7 @@ class Predict(Study[PredictSettings, Prepared]):
         loading = law.loading(n, q)
         held = 16 * samples * p
         if isinstance(law, RealData):
-            loading = max(loading, law.whole_bytes() + 32 * p * p)
+            loading = max(loading, law.whole_bytes())
         elif settings.covariance.startswith("toeplitz"):
             held += 32 * p * p
         return peak(loading=loading, held=held, work=work)

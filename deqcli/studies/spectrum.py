@@ -183,7 +183,7 @@ class Spectrum(Study[SpectrumSettings, "Prepared"]):
         loading = law.loading(settings.n)
         if isinstance(law, RealData):
             # The whole set beside the samples at hand, and the decomposition of its covariance.
-            loading = max(loading, 8 * n * p + law.whole_bytes() + 32 * p * p)
+            loading = max(loading, 8 * n * p + law.whole_bytes())
         return loading
 
     def compute(self, prepared: Prepared, kind: str, start: int = 0, stop: int = 0) -> Arrays:

@@ -90,8 +90,12 @@ def test_images_are_flattened_and_keep_their_type(tmp_path):
     ],
 )
 def test_hostile_npz_is_told(tmp_path, arrays, complaint):
+    path = npz(tmp_path, **arrays)
     with pytest.raises(DataError, match=rf"own\.npz.*{complaint}"):
-        files.read(npz(tmp_path, **arrays))
+        files.read(path)
+    if "feature" not in complaint or "shape" in complaint:
+        with pytest.raises(DataError, match=rf"own\.npz.*{complaint}"):
+            files.outline(path)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +165,23 @@ def test_what_is_no_file_is_told_without_waiting_for_it(tmp_path):
         files.read(tmp_path / "own.npz")
 
 
+def test_the_outline_of_an_npz_is_that_of_its_samples_and_reads_none(tmp_path, monkeypatch):
+    path = npz(tmp_path, X=np.zeros((6, 3, 2), np.float32), y=list("babcaa"))
+    samples, _ = files.read(path)
+    monkeypatch.setattr(files, "_parse", lambda *_: pytest.fail("the samples were read"))
+    known = files.outline(path)
+    assert (known.shape, known.classes) == (samples.X.shape, samples.classes)
+    assert known.y.tolist() == samples.y.tolist()
+    assert known.reading == 2 * samples.X.nbytes
+
+
+def test_the_outline_of_a_csv(tmp_path):
+    known = files.outline(csv(tmp_path, "a,b,y\n1,2,dog\n3,4,cat\n"))
+    assert (known.shape, known.classes, known.y.tolist()) == ((2, 2), ("cat", "dog"), [1, 0])
+
+
 def test_a_csv_that_does_not_fit_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "available_bytes", lambda: 10)
-    with pytest.raises(InputError, match=r"own\.csv: 22 B of memory needed and 10 B available"):
+    # Its 22 bytes of text, and 9 cells twice.
+    with pytest.raises(InputError, match=r"own\.csv: 166 B of memory needed and 10 B available"):
         files.read(csv(tmp_path, "a,b,y\n1,2,dog\n3,4,cat\n"))

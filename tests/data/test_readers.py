@@ -153,6 +153,7 @@ def test_hostile_npy_is_told():
         (content[:30], "not a .npy file"),
         (b"junk" * 30, "not a .npy file"),
         (npy(np.array([{}], object), allow_pickle=True), "never unpickled"),
+        (b"\x93NUMPY\x02\0" + (2**32 - 1).to_bytes(4, "little"), r"version is \(2, 0\)"),
     ):
         with pytest.raises(DataError, match=f"some-file.*{complaint}"):
             readers.read_npy(damaged, PATH)
@@ -183,6 +184,8 @@ def test_lying_npy_headers_are_told(descr, shape, complaint):
         readers.read_npy(content, PATH)
     with pytest.raises(DataError, match=f"some-file:a.*{complaint}"):
         read_npz(npz_of(content), ["a"])
+    with pytest.raises(DataError, match=f"some-file:a.*{complaint}"):
+        readers.read_npz_headers(io.BytesIO(npz_of(content)), PATH, ["a"])
 
 
 def npz_of(content: bytes, packing: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -216,8 +219,10 @@ def test_an_npz_that_does_not_fit_is_refused_before_it_is_unpacked(monkeypatch):
     content = npz_of(npy(np.zeros(10**6)))
     assert len(content) < 10_000
     monkeypatch.setattr(memory, "available_bytes", lambda: 10**6)
-    with pytest.raises(InputError, match=r"some-file: 8 MB of memory needed and 1 MB available"):
+    with pytest.raises(InputError, match=r"some-file: 16 MB of memory needed and 1 MB available"):
         read_npz(content, ["a"])
+    with pytest.raises(InputError, match=r"some-file: 16 MB .* give a smaller file"):
+        readers.read_npz_headers(io.BytesIO(content), PATH, ["a"])
 
 
 @pytest.mark.parametrize("count", [20, 10**6])

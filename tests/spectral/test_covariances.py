@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from deqcli.data.mixture import toeplitz
-from deqcli.spectral.covariances import Commuting, General, covariances_of
+from deqcli.spectral.covariances import Commuting, General, covariances_of, spanned
 from deqcli.spectral.pairwise import Pairwise
 
 P = 60
@@ -33,6 +33,33 @@ def structures():
         "polynomials of one": ([one, 0.5 * one @ one + np.eye(P)], None, Commuting),
         "full": ([one, full(rng)], None, General),
     }
+
+
+def test_a_factor_of_few_rows_gives_what_its_product_does():
+    rng = np.random.default_rng(3)
+    factor, means, scales = rng.standard_normal((7, P)), rng.standard_normal((2, P)), [1.0, 1.6]
+    factor -= factor.mean(axis=0)  # centred samples span one dimension less
+    few = spanned(means, np.array(scales), factor)
+    whole = covariances_of(means, [np.array(scale) for scale in scales], factor.T @ factor)
+    assert few.multiplicities.tolist() == [1.0] * 6 + [P - 6]
+    assert few.dimension == P
+    assert few.rank == whole.rank == 6
+    y = np.array([0.3, 0.35])
+    for found, expected in (
+        (few.response(y), whole.response(y)),
+        (few.omega(y), whole.omega(y)),
+        (few.mean_form(y), whole.mean_form(y)),
+        (few.weighted_means(), whole.weighted_means()),
+        (few.products, whole.products),
+        (few.triples, whole.triples),
+        (few.grams, whole.grams),
+        (few.traces, whole.traces),
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+    slopes, shares = np.array([[1.0, 0.8], [0.8, 0.7]]), np.array([0.4, 0.6])
+    np.testing.assert_allclose(
+        few.mixed(slopes, shares).response(y), whole.mixed(slopes, shares).response(y), rtol=1e-10
+    )
 
 
 @pytest.mark.parametrize("name", structures())

@@ -12,6 +12,7 @@ import pytest
 
 import deqcli
 from deqcli import study as studies
+from deqcli.data import files
 from deqcli.errors import InputError
 from deqcli.runs import memory
 
@@ -43,6 +44,10 @@ LARGE = [
     ("spectrum", {"n": 200, "p": 100_000, "estimator": "exact", "data": "sphere"}),
     ("spectrum", {"n": 2500, "estimator": "exact", "data": "mnist"}),
     ("spectrum", {"n": 500, "estimator": "exact", "data": "own.npz"}),
+    ("spectrum", {"n": 500, "estimator": "exact", "data": "own.csv"}),
+    ("spectrum", {"n": 100, "estimator": "exact", "data": "wide.npz"}),
+    ("match", {"data": "wide.npz"}),
+    ("predict", {"data": "wide.npz", "n": 100, "values": 50, "trials": 1, "test_size": 50}),
     ("spectrum", {"n": 2500, "p": 300, "width": 300, "realizations": 2}),
     ("spectrum", {"n": 12_000, "p": 50, "estimator": "exact", "storage": "memory"}),
     ("match", {"n": 2500, "p": 300}),
@@ -97,11 +102,17 @@ def test_the_estimate_is_near_the_peak(name, options, tmp_path):
 def test_the_estimate_is_near_the_peak_of_large_runs(name, options, tmp_path, monkeypatch, request):
     if options.get("data") == "mnist":
         monkeypatch.setenv("DEQCLI_DATA_DIR", str(request.getfixturevalue("real_data")))
-    if options.get("data") == "own.npz":
+    if shape := {"own.npz": (5000, 2000), "wide.npz": (300, 50_000)}.get(options.get("data")):
         rng = np.random.default_rng(0)
-        X, y = rng.standard_normal((5000, 2000)), rng.integers(0, 2, 5000)
+        X, y = rng.standard_normal(shape), rng.integers(0, 2, shape[0])
         np.savez(tmp_path / "own.npz", X=X, y=y)
         options = options | {"data": str(tmp_path / "own.npz")}
+    if options.get("data") == "own.csv":
+        X = np.random.default_rng(0).standard_normal((4000, 1000))
+        names = ",".join(f"x{column}" for column in range(1000))
+        samples = np.column_stack([X, np.arange(4000) % 2])
+        np.savetxt(tmp_path / "own.csv", samples, delimiter=",", header=f"{names},y", comments="")
+        options = options | {"data": str(tmp_path / "own.csv")}
     check_estimate(name, options, tmp_path)
 
 
@@ -136,6 +147,38 @@ def test_what_cannot_fit_is_refused_unallocated_and_the_culprit_named(
     with pytest.raises(InputError, match=r"of memory needed and 1 GB available; ") as refused:
         deqcli.run(name, out=tmp_path, jobs=1, **options)
     assert str(refused.value).endswith(f"; {remedy}.")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "remedy"),
+    [
+        ("spectrum", {}, "give `n`"),
+        ("spectrum", {"n": 10}, "free some memory or give a smaller file"),
+        ("match", {"n": 20}, "free some memory or give a smaller file"),
+        ("error-vs-n", {"n": (20, 100)}, "lower the largest of `n`"),
+        ("predict", {}, "lower `test_size`"),
+        ("flow", {}, "lower the largest of `widths`"),
+        ("accuracy", {}, "lower the largest of `widths`"),
+    ],
+)
+def test_a_file_that_unpacks_to_much_is_refused_by_its_header(
+    name, options, remedy, tmp_path, monkeypatch
+):
+    path = tmp_path / "own.npz"
+    np.savez_compressed(path, X=np.zeros((200, 50_000), np.uint8), y=np.arange(200) % 2)
+    study = studies.get(name)
+    needed = study.memory(study.settings.load({"data": str(path), **options}))
+    assert needed > memory.LIBRARIES + 2 * 200 * 50_000
+    monkeypatch.setattr(files, "_parse", lambda *_: pytest.fail("the samples were read"))
+    for available, words in (
+        (needed - 1, rf"{name} with `jobs` 1: .* available; {remedy}\."),
+        (10**6, r"own\.npz: 20 MB of memory needed and 1 MB available; give a smaller file\."),
+    ):
+        monkeypatch.setattr(memory, "available_bytes", lambda room=available: room)
+        files._outline.cache_clear()
+        with pytest.raises(InputError, match=words):
+            deqcli.run(name, out=tmp_path / "out", jobs=1, data=str(path), **options)
+    assert not (tmp_path / "out").exists()
 
 
 def test_classes_that_share_a_matrix_hardly_count():
