@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -19,10 +20,17 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _interrupt)
         sys.unraisablehook = _unraisable
+        # The last of what is registered: after it Python takes handlers away, and a Ctrl-C would
+        # end by the signal what has its exit code.
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     _open_streams()
-    from deqcli.cli import run
+    try:
+        from deqcli.cli import run
 
-    sys.exit(run(sys.argv[1:]))
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # while modules are loaded
+        code = 130
+    sys.exit(code)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -130,6 +130,12 @@ def workers_of(scheduler: str) -> Iterator[tuple[Any, dict[str, int]]]:
         yield client, _fitting_workers(client, {}, scheduler)
 
 
+def check(scheduler: str) -> None:
+    """Raise what :func:`run_on_cluster` would of a cluster that cannot be used."""
+    with workers_of(scheduler):
+        pass
+
+
 @contextmanager
 def _connected(scheduler: str) -> Iterator[Any]:
     """Keep a client, and say in a sentence what Dask would log with a traceback."""

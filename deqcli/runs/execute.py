@@ -268,8 +268,10 @@ class _Run:
             subject = f"{self.study.name} with `jobs` {processes}"
             memory.check(needed, subject, partial(self._remedy, processes))
         if not finished:
-            # Whatever is wrong with the inputs is said here: before any file is touched, and once
-            # instead of by every worker.
+            # Whatever is wrong with the cluster or the inputs is said here: before any file is
+            # touched, and once instead of by every worker.
+            if self.scheduler is not None:
+                cluster.check(self.scheduler)
             with pinned(self.study.threads):
                 self._prepared(store)
         # A finished result is only read, which works in a folder that cannot be written to.

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from deqcli import __version__, study
@@ -244,6 +248,60 @@ def test_an_interrupt_that_python_drops_is_sent_again():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, "dropped\n", "")
+
+
+HANDLED = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+
+
+def test_a_ctrl_c_while_modules_are_loaded():
+    code = (
+        "import sys\nfrom deqcli.__main__ import main\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'deqcli.cli':\n"
+        "            signal.raise_signal(signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder())\nmain()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", HANDLED + code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize("code", [0, 130])
+def test_a_ctrl_c_while_python_ends_changes_no_exit_code(code):
+    # What is left at the end is destroyed after Python has taken its handlers away.
+    text = (
+        "import sys, deqcli.cli\nfrom deqcli.__main__ import main\n"
+        "class Late:\n"
+        "    def __del__(self, end=signal.raise_signal, number=signal.SIGINT):\n"
+        "        print('late', flush=True)\n        end(number)\n        end(number)\n"
+        f"late = Late()\ndeqcli.cli.run = lambda arguments: {code}\nmain()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", HANDLED + text], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "late\n", "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_ctrl_c_again_and_again(tmp_path, jobs):
+    """The second and the third at any moment of the end that the first one begins."""
+    command = ["error-vs-n", "--jobs", str(jobs), "--out", str(tmp_path)]
+    rng = np.random.default_rng(0)
+    for gap in rng.uniform(0, 0.4, 6):
+        process = subprocess.Popen(
+            [sys.executable, "-c", HANDLED + "from deqcli.__main__ import main\nmain()", *command],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        with process:
+            said = process.stderr.readline()
+            for _ in range(3):
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGINT)
+                time.sleep(gap)
+            said += process.stderr.read()
+        assert process.returncode == 130, said
+        assert b"Traceback" not in said
 
 
 def test_bench_kernel_prints_ratios(deqcli):

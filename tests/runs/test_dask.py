@@ -225,6 +225,7 @@ def test_no_worker_that_fits_is_a_sentence(scheduler, misfits, tmp_path, environ
     environment.setattr(clusters, "__version__", "9.9")
     with pytest.raises(InputError, match=rf"scheduler at {address} has deqcli {__version__}, and "):
         run_toy(tmp_path / "out", scheduler=address)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_scheduler_without_workers_is_a_sentence(scheduler, tmp_path, monkeypatch):
@@ -236,6 +237,7 @@ def test_a_scheduler_without_workers_is_a_sentence(scheduler, tmp_path, monkeypa
         f"No worker came to the Dask scheduler at {address} within 0.5 seconds; start one with "
         f"`dask worker {address}`, or leave out `scheduler`."
     )
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_worker_that_does_not_answer_hangs_nothing(scheduler, add_worker, tmp_path, monkeypatch):
@@ -282,6 +284,7 @@ def test_what_is_no_address(address, tmp_path):
         run_toy(tmp_path, scheduler=address)
     expected = f"`scheduler` is {address!r}; give an address such as tcp://host:8786."
     assert str(error.value) == expected
+    assert not list(tmp_path.iterdir())
 
 
 def test_nobody_at_the_address(tmp_path, capfd):
@@ -298,6 +301,15 @@ def test_nobody_at_the_address(tmp_path, capfd):
             with pytest.raises(InputError, match=f"No Dask scheduler answers at {address};"):
                 run_toy(tmp_path, scheduler=address)
     assert capfd.readouterr().err == ""
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_bad_address_leaves_an_old_result_in_force(tmp_path):
+    run_toy(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(InputError, match="give an address"):
+        run_toy(tmp_path, scheduler="nowhere", force=True)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n" * 20])
