@@ -40,8 +40,9 @@ class MatchSettings(MonteCarloSettings, SampleSettings, DeqSettings):
     )
     layers: str = setting("auto", "Hidden layers of the twin.", choices=("1", "2", "auto"))
     design: int = setting(
-        200, "Samples that the twin is fitted to, at most half; it is judged on the others. 0: no "
-        "fit, the papers' four scalars alone.", least=0,
+        200, "Samples that the twin is fitted to, at most half; it is judged on the others, and "
+        "the DEQ is centred at the root mean squared norm of all. 0: no fit, the papers' four "
+        "scalars alone, at the tau0 of the equivalent.", least=0,
     )  # fmt: skip
     within: float = setting(
         0.02, "Distance, in units of the DEQ's norm, at which a twin on data matches.",

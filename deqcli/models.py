@@ -68,11 +68,18 @@ class Model:
         return equivalent(data.X, data.y, scalars, kernel, known, form, components)
 
 
-def deq_model(inputs: Inputs, act: str, sigma_a2: float, sigma_b2: float) -> Model:
-    """Build a DEQ on its samples, centred where the theory asks for it."""
+def deq_model(
+    inputs: Inputs, act: str, sigma_a2: float, sigma_b2: float, tau0: float | None = None
+) -> Model:
+    """Build a DEQ on its samples, centred where the theory asks for it.
+
+    That is at the tau0 of its equivalent, unless another is given.
+    """
     chosen = activation(act)
     if inputs.statistics is None:
         return Model(inputs, chosen, sigma_a2, sigma_b2, None)
     with silence_range_warning():
-        scalars = implicit_scalars(chosen, sigma_a2, sigma_b2, inputs.statistics.tau0)
+        scalars = implicit_scalars(
+            chosen, sigma_a2, sigma_b2, inputs.statistics.tau0 if tau0 is None else tau0
+        )
     return Model(inputs, chosen.shifted(scalars.shift), sigma_a2, sigma_b2, scalars)

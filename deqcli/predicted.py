@@ -175,7 +175,7 @@ def errors_of_trio(trio: Trio, data: Dataset, settings: Any) -> dict[str, float]
         net: trio.acts(net) for net in settings.nets if net != Net.DEQ
     }
     kernel = deciding_kernel(settings.train)
-    errors = errors_on(data, law.mixture, trio.scalars(data.X), explicit, kernel, 0.0)
+    errors = errors_on(data, law.mixture, trio.scalars, explicit, kernel, 0.0)
     return errors and {net: errors[net] for net in settings.nets}
 
 

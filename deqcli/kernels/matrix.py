@@ -51,6 +51,17 @@ def check_samples(X: object, name: str = "X", least: int = 1) -> Array:
     return array
 
 
+def root_mean_squared_norm(X: Array) -> float:
+    """Return the root of the mean squared norm of rows, where the DEQ of a fitted twin is centred.
+
+    Examples
+    --------
+    >>> root_mean_squared_norm(np.array([[3.0, 4.0], [0.0, 5.0]]))
+    5.0
+    """
+    return float(np.sqrt(np.mean(np.einsum("ij,ij->i", X, X))))
+
+
 def check_columns(values: object, name: str) -> Array:
     """Return a vector as one column, or a matrix, finite float64, or say what is wrong with it."""
     try:

@@ -1,7 +1,8 @@
 """Matching: the shallow explicit network that equals a deep equilibrium model."""
 
-from deqcli.matching.data import Distances, fit_twin, judge, measure, norms_range
+from deqcli.matching.data import fit_twin
 from deqcli.matching.export import export
+from deqcli.matching.judging import Distances, compare, judge, norms_range
 from deqcli.matching.result import Match
 from deqcli.matching.scalar import match_target, plain_network
 from deqcli.matching.sphere import match_sphere
@@ -11,13 +12,13 @@ from deqcli.matching.twins import match
 __all__ = [
     "Distances",
     "Match",
+    "compare",
     "export",
     "fit_twin",
     "judge",
     "match",
     "match_sphere",
     "match_target",
-    "measure",
     "network_target",
     "norms_range",
     "plain_network",

@@ -12,6 +12,7 @@ from deqcli.activations import Activation
 from deqcli.checks import LARGEST, SMALLEST, Range, number, shown
 from deqcli.errors import InputError
 from deqcli.kernels.matrix import check_samples
+from deqcli.matching.program import PROGRAM
 from deqcli.matching.result import Match
 from deqcli.matching.templates import COMMON, NUMPY, TORCH
 from deqcli.vocabulary import Kernel
@@ -86,7 +87,7 @@ def export(
     functions = [
         f"def {name}(x):\n    return {_expression(act, target)}" for name, act in layers.items()
     ]
-    imports = ["import argparse", "import math", "", "import numpy as np"]
+    imports = ["import argparse", "import math", "import sys", "", "import numpy as np"]
     if target == "torch":
         imports += [
             "import torch",
@@ -118,6 +119,7 @@ def export(
         f"ACTIVATIONS = [{', '.join(names)}]\n",
         networks.strip("\n") + "\n",
         COMMON.strip("\n") + "\n",
+        PROGRAM.strip("\n") + "\n",
     ]
     return "\n\n".join(parts)
 

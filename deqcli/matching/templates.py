@@ -1,6 +1,6 @@
-"""The text of exported files: both networks, in numpy or torch, and a command line to try them.
+"""The text of exported files: both networks, in numpy or torch, and their exact kernels.
 
-Written by :func:`deqcli.matching.export`; places in double angle brackets are filled in.
+Written by :func:`deqcli.matching.export`; :mod:`deqcli.matching.program` has the command line.
 """
 
 NUMPY = '''
@@ -110,7 +110,7 @@ def fixed_point(step, Z):
         if np.abs(new - Z).max() <= 1e-11 * np.abs(new).max():
             return new
         Z = new
-    raise RuntimeError("no fixed point: the weights no longer contract; take a smaller rate")
+    raise RuntimeError("no fixed point was found: the weights no longer contract")
 '''
 
 TORCH = '''
@@ -221,7 +221,7 @@ def fixed_point(step, Z):
         if (new - Z).abs().max() <= tolerance * new.abs().max():
             return new
         Z = new
-    raise RuntimeError("no fixed point: the weights no longer contract; take a smaller rate")
+    raise RuntimeError("no fixed point was found: the weights no longer contract")
 '''
 
 COMMON = '''
@@ -252,7 +252,7 @@ FINE, FINE_WEIGHT = normal_grid(20_000)
 def expectation(f, C):
     """Return E f(u) f(v) for every pair of Gaussian variables of covariance C."""
     s = np.sqrt(np.diagonal(C))
-    rho = np.clip(C / np.outer(s, s), -1, 1)
+    rho = np.clip(C / np.maximum(np.outer(s, s), 1e-300), -1, 1)
     left = f(s[:, None] * GRID) * WEIGHT
     total = np.empty_like(C)
     for i in range(len(C)):
@@ -297,62 +297,4 @@ def of_kernel(pair, X):
 def distance(first, second):
     """Return the operator norm of the difference, relative to the second."""
     return np.linalg.norm(first - second, 2) / np.linalg.norm(second, 2)
-
-
-def check(X, width, draws=4):
-    """Compare kernels of random networks with the exact ones, on a few samples."""
-    X = X[np.linspace(0, len(X) - 1, min(16, len(X))).astype(int)]
-    own = KERNEL.endswith("ntk")
-    exact = {"Twin": exact_twin(X)[own]}
-    if DEQ is not None:
-        exact["DEQ"] = of_kernel(exact_deq(X), X)
-    for name, network in (("DEQ", DEQ), ("Twin", Twin)):
-        if network is None:
-            print("DEQ: not in this file")
-            continue
-        mean = 0.0
-        for _ in range(draws):
-            pair = network(X.shape[1], width).kernels(of_numpy(X))
-            mean = mean + (of_kernel(pair, X) if network is DEQ else pair[own]) / draws
-        print(f"{name}: mean kernel of {draws} networks of width {width}, "
-              f"{distance(mean, exact[name]):.4f} of the norm from the exact {KERNEL}")
-    if DEQ is not None:
-        gap = distance(exact["Twin"], exact["DEQ"])
-        print(f"exact kernels: Twin {gap:.4f} of the norm from DEQ")
-
-
-def train(X, y, width, steps, rate):
-    """Train both networks by gradient descent on the same samples; print the losses."""
-    _, y = np.unique(y, return_inverse=True)
-    Y = np.eye(y.max() + 1)[y] - 1 / (y.max() + 1)
-    networks = {"DEQ": DEQ, "Twin": Twin}
-    models = {k: n(X.shape[1], width, Y.shape[1]) for k, n in networks.items() if n is not None}
-    print("step  " + "".join(f"{name:>10}" for name in models))
-    every = max(1, steps // 10)
-    for step in range(steps + 1):
-        losses = [train_step(m, of_numpy(X), of_numpy(Y), rate) for m in models.values()]
-        if step % every == 0:
-            print(f"{step:4d}  " + "".join(f"{loss:10.5f}" for loss in losses))
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", metavar="FILE", help=".npz with X: compare the kernels on it")
-    parser.add_argument("--train", metavar="FILE", help=".npz with X, y: train both on it")
-    parser.add_argument("--width", type=int, default=500)
-    parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--rate", type=float, default=0.3)
-    options = parser.parse_args()
-    if not (options.check or options.train):
-        parser.print_help()
-    if options.check:
-        with np.load(options.check) as data:
-            check(standardise(data["X"]), options.width)
-    if options.train:
-        with np.load(options.train) as data:
-            train(standardise(data["X"]), data["y"], options.width, options.steps, options.rate)
-
-
-if __name__ == "__main__":
-    main()
 '''

@@ -7,7 +7,7 @@ from dataclasses import replace
 from numpy.typing import ArrayLike
 
 from deqcli.activations import Activation, activation
-from deqcli.matching.data import fit_twin, judge, measure
+from deqcli.matching.data import fit_twin
 from deqcli.matching.result import Match
 from deqcli.matching.scalar import match_target
 from deqcli.matching.targets import deq_target
@@ -63,7 +63,8 @@ def match(
         Samples in rows, at least 20, scaled as the network will see them.
     within : float
         The relative distance, in operator norm, at which a twin on data matches. ``auto`` takes
-        the smallest network that reaches 0.4 of it on the design.
+        the smallest network that reaches 0.4 of it on the design and is within it on the other
+        rows; if there is none, the one that is nearest on both.
     seed : int
         Which rows make up the design; the same seed gives the same twin.
 
@@ -91,9 +92,7 @@ def match(
         target, deq = deq_target(act, sigma_a2, sigma_b2, 1.0 if tau0 is None else tau0, kernel)
         twin = match_target(target, family=family, layers=layers, deq=deq)
         return replace(twin, act=activation(act).shifted(deq.shift))
-    rows, twin = fit_twin(
+    return fit_twin(
         act, sigma_a2, sigma_b2, tau0, kernel=kernel, family=family, layers=layers, X=X,
         within=within, seed=seed,
     )  # fmt: skip
-    assert twin.design is not None
-    return judge(twin, measure(twin, rows[twin.design.others]))

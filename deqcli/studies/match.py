@@ -97,19 +97,20 @@ class MatchStudy(Study[MatchSettings, Prepared]):
                         family=family,
                     )  # fmt: skip
                     return Prepared(settings, model, twin, (activation(act),) * len(twin.acts))
-                # The DEQ is centred at the tau0 of its equivalent, as in every other study.
+                if settings.fitted:
+                    twin = fit_twin(
+                        *deq, None, layers=layers, X=model.X, within=settings.within,
+                        seed=settings.seed, design=settings.design, **wanted,
+                    )  # fmt: skip
+                    assert twin.design is not None
+                    # The DEQ of a fitted twin is centred at the samples' norm.
+                    model = deq_model(inputs, *deq, twin.tau0).part(twin.design.others)
+                    return Prepared(settings, model, twin, twin.plain)
+                # That of a twin by scalars is at the tau0 of its equivalent, as in other studies.
                 tau0 = inputs.statistics.tau0
             if settings.family in COROLLARY_2:
                 printed = COROLLARY_2[settings.family]
                 twin = corollary_2(*deq, tau0, kernel=settings.kernel, printed=printed)
-            elif settings.fitted:
-                assert model is not None
-                _, twin = fit_twin(
-                    *deq, tau0, layers=layers, X=model.X, within=settings.within,
-                    seed=settings.seed, design=settings.design, **wanted,
-                )  # fmt: skip
-                assert twin.design is not None
-                return Prepared(settings, model.part(twin.design.others), twin, twin.plain)
             else:
                 twin = match(*deq, tau0, layers=layers, **wanted)
             plain = plain_network(settings.act, len(twin.acts), tau0)
@@ -282,12 +283,12 @@ class MatchStudy(Study[MatchSettings, Prepared]):
     ) -> Mapping[str, str]:
         if settings.export is None:
             return {}
-        from deqcli.matching import export, judge, measure
+        from deqcli.matching import compare, export, judge
 
         prepared = prepare()
         twin = prepared.twin
         if prepared.model is not None and twin.limit is not None:
-            twin = judge(twin, measure(twin, prepared.model.X))
+            twin = judge(twin, compare(twin, prepared.model.X).distances(twin))
         if not twin.feasible:
             return {}
         scaling = None

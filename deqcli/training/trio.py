@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from deqcli.activations import Activation, activation
 from deqcli.errors import InputError, silence_range_warning
 from deqcli.kernels.exact import ExactKernels, explicit_kernels, implicit_kernels
+from deqcli.kernels.matrix import root_mean_squared_norm
 from deqcli.kernels.pairs import ExplicitPairs, ImplicitPairs, PairKernel
 from deqcli.matching import Match, match, plain_network
 from deqcli.scalars import ImplicitScalars, implicit_scalars
@@ -55,11 +56,11 @@ class Trio:
         by_net = {Net.DEQ: (self.act,), Net.MATCHED: self.twin.acts, Net.PLAIN: self.plain}
         return by_net[Net.of(net, "net")]
 
-    def scalars(self, X: Array) -> ImplicitScalars:
-        """Return the DEQ's scalars on samples."""
-        tau0 = float(np.sqrt(np.mean(np.sum(X**2, axis=1))))
+    @property
+    def scalars(self) -> ImplicitScalars:
+        """The DEQ's scalars at the samples' norm."""
         with silence_range_warning():
-            return implicit_scalars(self.act, self.sigma_a2, self.sigma_b2, tau0)
+            return implicit_scalars(self.act, self.sigma_a2, self.sigma_b2, self.twin.tau0)
 
     def network(
         self,
@@ -141,7 +142,7 @@ def trio(
     ('lrelu', 2, 120)
     """
     chosen = activation(act)
-    tau0 = float(np.sqrt(np.mean(np.sum(X**2, axis=1))))
+    tau0 = root_mean_squared_norm(X)
     with silence_range_warning():
         fitted = match(
             chosen, sigma_a2, sigma_b2, tau0, kernel=kernel, X=X if twin == "data" else None,

@@ -9,7 +9,9 @@ import pytest
 
 import deqcli as library
 from deqcli.runs import tables
+from deqcli.statistics import estimate_statistics
 from deqcli.study import get
+from deqcli.training.trio import trio
 
 SMALL = ("--n", "120", "--p", "150", "-j", "1")
 
@@ -55,6 +57,51 @@ def test_the_exported_file_scales_real_data_as_the_study_did(deqcli):
     Z = runpy.run_path("results/own-numpy.py")["standardise"](X)
     np.testing.assert_allclose(Z.mean(axis=0), 0, atol=1e-12)
     assert np.mean(np.sum(Z**2, axis=1)) == pytest.approx(1)
+
+
+def test_command_python_and_training_have_one_twin_of_one_deq(deqcli):
+    """Classes far apart: within them norms are half of what samples have."""
+    rng = np.random.default_rng(1)
+    y = np.arange(80) % 2
+    X = rng.standard_normal((80, 8)) + np.where(y[:, None] == 0, 2.5, -2.5) * np.eye(8)[0]
+    np.savez("apart.npz", X=X * rng.uniform(0.7, 1.3, (80, 1)), y=y)
+    done = deqcli("match", "--data", "apart.npz", "--act", "gelu", "--sigma-a2", "0.1", "--kernel",
+                  "ntk", "--seed", "3", "--family", "lrelu", "--layers", "1", "--within", "0.2",
+                  "-j", "1", "--name", "apart")  # fmt: skip
+    assert done.code == 0
+    recorded = findings("apart")["match"]
+    loaded = library.load("apart.npz", seed=3)
+    rows = loaded.X
+    asked = {"kernel": "ntk", "family": "lrelu", "layers": 1, "within": 0.2, "seed": 3}
+    twin = library.match("gelu", 0.1, X=rows, **asked)
+    assert [(act["name"], act["shift"]) for act in recorded["activations"]] == list(twin.names)
+    assert recorded["distance"] == pytest.approx(twin.distance, rel=1e-9)
+    assert recorded["norms_range"] == pytest.approx(twin.norms_range, rel=1e-9)
+    # One DEQ, too: of the data's norm, which is 1, and not of what it is within classes.
+    assert recorded["deq"]["shift"] == twin.deq.shift
+    assert recorded["tau0"] == twin.tau0 == pytest.approx(1)
+    assert estimate_statistics(rows, loaded.y).tau0 < 0.8
+    nets = trio("gelu", 0.1, 0.9, rows, "ntk", twin="scalars")
+    assert (nets.act.shift, nets.twin.tau0) == (twin.act.shift, twin.tau0)
+
+
+def test_by_scalars_the_deq_is_that_of_its_equivalent(deqcli):
+    asked = (
+        "match",
+        "--act",
+        "gelu",
+        "--sigma-a2",
+        "0.1",
+        *SMALL,
+        "--design",
+        "0",
+        "--within",
+        "0.2",
+    )
+    assert deqcli(*asked, "--name", "s").code in (0, 3)
+    mixture = library.GaussianMixture.papers(150)
+    tau0 = mixture.statistics([60, 60]).tau0
+    assert findings("s")["match"]["tau0"] == pytest.approx(tau0, rel=1e-12)
 
 
 def test_relu_gets_two_layers_by_scalars_and_says_why(deqcli):

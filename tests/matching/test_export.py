@@ -161,33 +161,104 @@ def test_widths_are_one_a_layer(spline):
             module["Twin"](7, [20])
 
 
-@pytest.mark.slow
+@pytest.fixture(scope="module")
+def raw():
+    """Samples as a user has them, what to subtract and divide by, and a twin for the result."""
+    X = 3 * data(30, 5) + 2
+    mean = X.mean(axis=0)
+    scale = float(np.sqrt(np.mean(np.sum((X - mean) ** 2, axis=1))))
+    twin = match("relu", 0.2, X=(X - mean) / scale, kernel="ntk", family="lrelu", layers=1)
+    return X, mean, scale, twin
+
+
 @pytest.mark.parametrize("target", ["numpy", "torch"])
-def test_the_file_is_a_program(tmp_path, target):
-    raw = 3 * data(30, 5) + 2
-    mean = raw.mean(axis=0)
-    scale = float(np.sqrt(np.mean(np.sum((raw - mean) ** 2, axis=1))))
-    twin = match("relu", 0.2, X=(raw - mean) / scale, kernel="ntk")
-    np.savez(tmp_path / "data.npz", X=raw, y=np.arange(30) % 3)
+def test_the_file_is_a_program(tmp_path, target, raw):
+    pytest.importorskip("torch")
+    X, mean, scale, twin = raw
+    np.savez(tmp_path / "data.npz", X=X, y=np.array(["ant", "bee", "cow"])[np.arange(30) % 3])
     path = tmp_path / "twin.py"
     path.write_text(export(twin, target, mean=mean, scale=scale).replace(
-        'if __name__ == "__main__":', 'assert "deqcli" not in __import__("sys").modules\nif True:'
+        'if __name__ == "__main__":', 'assert "deqcli" not in sys.modules\nif True:'
     ))  # fmt: skip
-    # -I: no PYTHONPATH, no current folder.
-    done = subprocess.run(
-        [sys.executable, "-I", str(path), "--check", "data.npz", "--train", "data.npz",
-         "--width", "200", "--steps", "20"],
-        check=True, cwd=tmp_path, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.stderr == ""
+
+    def run(*words):
+        # -I: no PYTHONPATH, no current folder.
+        command = [sys.executable, "-I", str(path), *words]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    done = run("--check", "data.npz", "--train", "data.npz", "--width", "200", "--steps", "20")
+    assert (done.returncode, done.stderr) == (0, "")
     deq, ours, exact, heading, *losses = done.stdout.splitlines()
     for line in (deq, ours):
         assert 0.001 < float(line.split("width 200, ")[1].split()[0]) < 0.4
-    assert float(exact.split("Twin ")[1].split()[0]) < 0.05
+    # On the 16 samples that the file looks at.
+    Z = (X[np.linspace(0, 29, 16).astype(int)] - mean) / scale
+    exactly = implicit_kernels(Z, twin.act, 0.2).ntk
+    near = explicit_kernels(Z, twin.acts).ntk
+    apart = np.linalg.norm(near - exactly, 2) / np.linalg.norm(exactly, 2)
+    # ReLU's slopes jump, on a grid of spacing 0.13.
+    assert float(exact.split("Twin ")[1].split()[0]) == pytest.approx(apart, abs=2e-3)
     assert heading.split() == ["step", "DEQ", "Twin"]
     table = np.array([line.split() for line in losses], dtype=float)
     assert table.shape == (11, 3)
     assert (table[-1, 1:] < 0.8 * table[0, 1:]).all()
+    refused = run("--check", "nothing.npz")
+    assert refused.returncode == 1
+    assert refused.stderr == "nothing.npz cannot be read: No such file or directory.\n"
+
+
+BAD_FILES = {
+    "no-x": ({"Z": data()}, "has no array X but Z"),
+    "no-y": ({"X": data(30, 5)}, "has no array y but X"),
+    "wide": ({"X": data(30, 6), "y": np.arange(30) % 2}, "has 6 columns; this twin is for 5"),
+    "nan": ({"X": np.full((3, 5), np.nan), "y": np.arange(3)}, "3 row.s. that are not finite"),
+    "vector": ({"X": np.ones(5), "y": np.ones(5)}, r"is of shape \(5,\), float64; give numbers"),
+    "empty": ({"X": np.ones((0, 5)), "y": np.ones(0)}, r"is of shape \(0, 5\)"),
+    "words": ({"X": np.array([["a"] * 5]), "y": [0]}, "<U1; give numbers"),
+    "objects": ({"X": np.array([{}, 1], dtype=object), "y": [0, 1]}, "is no .npz of plain arrays"),
+    "short": ({"X": data(30, 5), "y": np.arange(4)}, "one class for each of 30 samples"),
+    "one-class": ({"X": data(30, 5), "y": np.zeros(30)}, "1 different values; give 2 to 1000"),
+    "text": (b"X, y", "is no .npz of plain arrays"),
+    "nothing": (b"", "is no .npz of plain arrays"),
+    "cut": (b"PK\x03\x04", "is no .npz of plain arrays"),
+}
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+@pytest.mark.parametrize("kind", BAD_FILES)
+def test_a_bad_file_ends_in_a_sentence(tmp_path, monkeypatch, target, kind, raw):
+    pytest.importorskip("torch")
+    content, words = BAD_FILES[kind]
+    path = tmp_path / "bad.npz"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        np.savez(path, **content)
+    _, mean, scale, twin = raw
+    module = load('"""A file."""\n' + export(twin, target, mean=mean, scale=scale))
+    monkeypatch.setattr(sys, "argv", ["twin.py", "--train", str(path), "--width", "5"])
+    with pytest.raises(SystemExit, match=words) as ended:
+        module["main"]()
+    # A text as the code of an exit is printed, and the code is 1.
+    assert ended.value.code.endswith(".")
+    assert "\n" not in ended.value.code
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+def test_training_that_does_not_converge_ends_in_a_sentence(tmp_path, monkeypatch, target, raw):
+    pytest.importorskip("torch")
+    X, mean, scale, twin = raw
+    np.savez(tmp_path / "data.npz", X=X, y=np.arange(30) % 2)
+    module = load('"""A file."""\n' + export(twin, target, mean=mean, scale=scale))
+    for words, text in (
+        (["--rate", "1e9"], "no fixed point .*; take a smaller --rate"),
+        (["--rate", "nan"], "--rate is above 0"),
+        (["--width", "0"], "--width is at least 1"),
+    ):
+        arguments = ["twin.py", "--train", str(tmp_path / "data.npz"), "--width", "9", *words]
+        monkeypatch.setattr(sys, "argv", arguments)
+        with pytest.raises(SystemExit, match=text):
+            module["main"]()
 
 
 def test_a_function_of_one_s_own_has_a_twin_but_no_deq():

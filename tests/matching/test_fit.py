@@ -12,7 +12,7 @@ from deqcli.equivalents import operator_distance, operator_norm
 from deqcli.errors import InputError
 from deqcli.gaussian import hermite_coefficients, second_moments
 from deqcli.kernels.exact import explicit_kernels, implicit_kernels
-from deqcli.matching import fit_twin, match
+from deqcli.matching import data, match
 from deqcli.matching.fit import Problem, choose_design
 from deqcli.matching.layers import KNOTS, NUMBERS, Pairs, network_pairs, project, series
 from deqcli.matching.layers import to_activation as layer
@@ -137,19 +137,50 @@ def test_the_fit_is_nearer_than_the_scalars():
     assert distances[1] < 0.2 * distances[0]
 
 
-def test_the_range_of_norms_is_one():
-    X = spread(60)
-    twin = match("tanh", 0.1, X=X, family="htanh", within=0.05)
-    low, high = twin.norms_range
-    assert low < 1 < high
+@pytest.mark.parametrize(
+    ("name", "kernel", "family"), [("tanh", "ck", "htanh"), ("relu", "ntk", "quintic")]
+)
+def test_the_range_of_norms_is_one(name, kernel, family):
+    X, limit = spread(60), 0.05
+    twin = match(name, 0.1, kernel=kernel, X=X, family=family, layers=1, within=limit)
+    held = X[twin.design.others]
+    unit = np.sqrt(np.mean(np.sum(held**2, axis=1)))
 
     def distance(norm):
-        deq = implicit_kernels(norm * X, twin.act, 0.1).ck
-        return operator_distance(deq, explicit_kernels(norm * X, twin.acts).ck) / operator_norm(deq)
+        rows = held * norm / unit
+        deq = implicit_kernels(rows, twin.act, 0.1).compute(kernel)[0]
+        ours = explicit_kernels(rows, twin.acts).compute(kernel)[0]
+        return operator_distance(deq, ours) / operator_norm(deq)
 
-    assert distance(1.0) < 0.05
-    # The range is found on some of the rows, to 5 %.
-    assert distance(1.3 * high) > 0.05 > distance(0.8 * high)
+    low, high = twin.norms_range
+    assert distance(unit) == pytest.approx(twin.distance)
+    assert low < unit < high
+    # Both ends are found to 7 %.
+    assert distance(0.93 * high) < limit < distance(1.07 * high)
+    assert distance(1.07 * low) < limit
+    assert low == pytest.approx(unit / 4) or limit < distance(0.93 * low)
+
+
+def test_what_is_too_far_has_no_range():
+    twin = match("relu", 0.2, X=spread(40), family="htanh", within=0.01)
+    assert twin.norms_range is None
+
+
+def test_auto_goes_on_where_other_rows_are_too_far(monkeypatch):
+    """One layer of L-ReLU is within 0.0095 on the design, and not on the other rows."""
+    monkeypatch.setattr(data, "_MARGIN", 1.0)
+    twin = match("relu", 0.2, kernel="ntk", X=spread(30), within=0.0095, layers=1)
+    first, near, last = twin.alternatives
+    assert (first.family, near.family, last.family) == ("htanh", "lrelu", "spline")
+    assert near.feasible
+    assert near.worst < 0.0095 < float(near.reason.split(", ")[1].split()[0])
+    assert twin.within
+    assert twin.family == "spline"
+    assert "which chose it among 2 networks" in twin.reason
+    # Asked for more than any has, it names the nearest of all.
+    none = match("relu", 0.2, kernel="ntk", X=spread(30), within=0.004, layers=1)
+    assert (none.within, none.family, len(none.alternatives)) == (False, "spline", 4)
+    assert none.norms_range is None
 
 
 def test_the_same_seed_gives_the_same_twin():
@@ -236,9 +267,6 @@ def test_requests_that_cannot_be_met():
         match("tanh", 0.1, X=X, seed=-1)
     with pytest.raises(InputError, match="fitted to data"):
         match("tanh", 0.1, family="spline")
-    assert fit_twin(
-        "tanh", 0.1, None, None, kernel="ck", family="auto", layers="auto", X=X, within=0.1, seed=0
-    )[1].distance is None  # fmt: skip
 
 
 @pytest.mark.slow
