@@ -31,6 +31,8 @@ Array = NDArray[np.float64]
 _NOTHING = 1e-8
 # Directions of means that are kept, the leading ones: columns of factors are half its square.
 _MOST = 32
+# Samples that are enough for traces of powers of the covariance, which take cubic time.
+_ENOUGH = 2000
 
 
 def kernel_expansion(scalars: object, kernel: Kernel | str) -> Expansion:
@@ -95,14 +97,15 @@ def own_norm_parts(
     own = expansion.own_norms(np.sqrt(squared))
     weights, factors, cores = [own.linear], [own.constant[:, None]], [np.ones((1, 1))]
     if np.max(own.square**2 * squared) > _NOTHING * np.max(own.linear**2):
-        E = X @ _directions(X, centres, labels, components)
+        basis = _directions(X, centres, labels, components)
+        E = X @ basis
         weights += [np.sqrt(2.0) * own.square * column for column in E.T]
         first, second = np.triu_indices(E.shape[1])
         factors.append(own.square[:, None] * E[:, first] * E[:, second])
         cores.append(np.diag(np.where(first == second, -1.0, -2.0)))
         J = np.eye(len(centres))[labels]
         factors.append(own.square[:, None] * J)
-        cores.append(_mean_squares(X, E, labels, len(centres)))
+        cores.append(_mean_squares(X, basis, labels, len(centres)))
     F, V = np.stack(weights, axis=1), np.hstack(factors)
     size = V.shape[1]
     core = np.zeros((size, size))
@@ -113,6 +116,53 @@ def own_norm_parts(
         place = end
     inside = np.einsum("ij,ij->i", F, F) * squared + np.einsum("ij,ij->i", V @ core, V)
     return OwnNormParts(F, V, core, own.diagonal - inside)
+
+
+def squares_left(X: Array, labels: NDArray[np.int64], centres: Array) -> float:
+    r"""Return what the norm of :math:`r_{ij}^2 - \bar T_{ab}` is to be for n samples.
+
+    .. math:: \lVert r^{\circ2} - \bar T\rVert \to \frac{\sqrt{2n}\operatorname{tr}C^2}{p^2}
+       \Big(y + \frac1y\Big), \qquad
+       y = \max\Big(1, \frac{\sqrt{n\operatorname{tr}C^4}}{\operatorname{tr}C^2}\Big),
+
+    where C is the covariance that the span of the class means leaves (theory.md §9): the edge of
+    a Wigner matrix, or for y > 1 an eigenvalue beyond it. Traces are the means of
+    :math:`r_{ij}^2` and of :math:`r_{ij}r_{jk}r_{kl}r_{li}` over different samples.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, p)
+        At least four samples.
+    labels : ndarray of shape (n,)
+        Class indices.
+    centres : ndarray of shape (K, p)
+        Means of the classes.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).standard_normal((800, 200)) / np.sqrt(200)
+    >>> round(squares_left(X, np.zeros(800, int), np.zeros((1, 200))), 1)    # 0.2 (2 + 1/2)
+    0.5
+    """
+    n = len(X)
+    basis = _directions(X, centres, labels, 0)
+    some = _apart(X[:: -(-n // _ENOUGH)].copy(), basis)
+    m = len(some)
+    inner = some @ some.T
+    # Eighth powers of samples are formed.
+    unit = float(np.diagonal(inner).max()) or 1.0
+    inner /= unit
+    np.fill_diagonal(inner, 0.0)
+    squares = inner**2
+    rows = squares.sum(axis=1)
+    second = rows.sum() / (m * (m - 1))
+    if second == 0:
+        return 0.0
+    # Closed walks of four steps, but for those that come back to a sample on the way.
+    cycles = np.sum((inner @ inner) ** 2) - 2 * np.sum(rows**2) + np.sum(squares**2)
+    fourth = cycles / (m * (m - 1) * (m - 2) * (m - 3))
+    apart = max(1.0, float(np.sqrt(n * max(fourth, 0.0)) / second))
+    return float(unit**2 * np.sqrt(2 * n) * second * (apart + 1 / apart))
 
 
 def _directions(X: Array, centres: Array, labels: NDArray[np.int64], components: int) -> Array:
@@ -138,26 +188,33 @@ def _directions(X: Array, centres: Array, labels: NDArray[np.int64], components:
     return np.asarray(np.linalg.qr(np.hstack([basis, leading]))[0])
 
 
-def _mean_squares(X: Array, E: Array, labels: NDArray[np.int64], n_classes: int) -> Array:
+def _apart(X: Array, basis: Array) -> Array:
+    """Take the share of a basis out of samples, in place."""
+    X -= (X @ basis) @ basis.T
+    return X
+
+
+def _mean_squares(X: Array, basis: Array, labels: NDArray[np.int64], n_classes: int) -> Array:
     r"""Return the means of :math:`(s_{ij} - (EE^\top)_{ij})^2` over pairs of classes, (K, K).
 
     Sums of squares of a Gram matrix are inner products of covariances, whichever is the smaller.
     """
     counts = np.bincount(labels, minlength=n_classes)
-    groups = [np.hstack([X[labels == a], E[labels == a]]) for a in range(n_classes)]
-    p, q = X.shape[1], E.shape[1]
-    signs = np.append(np.ones(p), -np.ones(q))
-    by_features = counts.max() > p + q
-    squares = [g.T @ g for g in groups] if by_features else []
+    groups = [_apart(X[labels == a], basis) for a in range(n_classes)]
     sums = np.zeros((n_classes, n_classes))
-    for a in range(n_classes):
-        for b in range(a, n_classes):
-            if by_features:
-                sums[a, b] = np.einsum("i,ij,ij,j", signs, squares[a], squares[b], signs)
-            else:
-                sums[a, b] = np.sum(((groups[a] * signs) @ groups[b].T) ** 2)
-            sums[b, a] = sums[a, b]
-    for a, g in enumerate(groups):
-        sums[a, a] -= np.sum((g**2 @ signs) ** 2)
     pairs = np.outer(counts, counts) - np.diag(counts)
+    if counts.max() > X.shape[1]:
+        flat = np.stack([(g.T @ g).ravel() for g in groups])
+        sums = flat @ flat.T - np.diag([np.sum(np.sum(g**2, axis=1) ** 2) for g in groups])
+    else:
+        unit = max(float(np.abs(g).max(initial=0.0)) for g in groups) or 1.0
+        # Single precision: errors of so many products cancel in their mean.
+        single = [(g / unit).astype(np.float32) for g in groups]
+        for a, first in enumerate(single):
+            for b, second in enumerate(single[: a + 1]):
+                # Of a product with its own transpose numpy does half.
+                inner = first @ second.T
+                if a == b:
+                    np.fill_diagonal(inner, 0.0)
+                sums[a, b] = sums[b, a] = unit**4 * np.square(inner, dtype=np.float64).sum()
     return np.divide(sums, pairs, out=np.zeros_like(sums), where=pairs > 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from deqcli.gaussian import hermite_coefficients
 from deqcli.kernels.expansion import Expansion
 from deqcli.kernels.matrix import Combination
 from deqcli.kernels.pairs import ExplicitPairs, ImplicitPairs
-from deqcli.own_norms import kernel_expansion
+from deqcli.own_norms import kernel_expansion, squares_left
 from deqcli.vocabulary import Kernel
 
 
@@ -154,9 +156,61 @@ def test_components_take_a_share_of_the_squares():
     assert some > 5 * none
 
 
+def by_cycles(r):
+    """Means of r_ij^2 and of r_ij r_jk r_kl r_li over different samples, written out."""
+    n = len(r)
+    second = [r[i, j] ** 2 for i, j in permutations(range(n), 2)]
+    fourth = [r[i, j] * r[j, k] * r[k, m] * r[m, i] for i, j, k, m in permutations(range(n), 4)]
+    return np.mean(second), np.mean(fourth)
+
+
+@pytest.mark.parametrize("p", [3, 40])
+def test_what_squares_leave_is_made_of_cycles(p):
+    X, y = np.random.default_rng(p).standard_normal((9, p)), np.arange(9) % 2
+    centres = np.stack([X[y == a].mean(axis=0) for a in (0, 1)])
+    basis = np.linalg.qr(centres.T)[0]
+    rest = X - X @ basis @ basis.T
+    second, fourth = by_cycles(rest @ rest.T)
+    x = max(1.0, np.sqrt(9 * max(fourth, 0.0)) / second)
+    assert squares_left(X, y, centres) == pytest.approx(np.sqrt(18) * second * (x + 1 / x))
+    # All in the span of the means.
+    assert squares_left(centres[y], y, centres) == pytest.approx(0.0, abs=1e-25)
+
+
+@pytest.mark.parametrize(("p", "powers"), [(800, (1, 1)), (600, (1, 1.4)), (150, (1, 1))])
+def test_what_squares_leave_is_an_edge_or_an_eigenvalue_beyond_it(p, powers):
+    """Eigenvalues of squares of inner products of noise, less their mean: two draws of 600."""
+    n, widths = 600, np.repeat(powers, p // 2) ** 3
+    found = []
+    for seed in (0, 1):
+        X = np.random.default_rng(seed).standard_normal((n, p)) * np.sqrt(widths / p)
+        squares = (X @ X.T) ** 2
+        np.fill_diagonal(squares, np.nan)
+        squares = np.nan_to_num(squares - np.nanmean(squares))
+        found.append(np.linalg.eigvalsh(squares)[[0, -1]])
+    size = np.mean(np.abs(found))
+    x = max(1.0, np.sqrt(n * np.sum(widths**4)) / np.sum(widths**2))
+    exact = np.sqrt(2 * n) * np.sum(widths**2) / p**2 * (x + 1 / x)
+    assert squares_left(X, np.zeros(n, int), np.zeros((1, p))) == pytest.approx(exact, rel=0.03)
+    # Terms of relative order sqrt(2n)/p move both ends to the right; their mean is free of them.
+    assert size == pytest.approx(exact, rel=0.04)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("act", ["relu", "swish"])
+def test_the_error_with_fewer_dimensions_than_samples(act):
+    X, y, stats = draw(800, 200, mean_norm=1.0)
+    s = deqcli.implicit_scalars(act, 0.2, tau0=stats.tau0)
+    exact = deqcli.implicit_kernels(X, s.act, 0.2).ck
+    error = deqcli.operator_distance(exact, deqcli.equivalent(X, y, s, "ck", stats, "own-norm"))
+    assert error == pytest.approx(s.alpha3 * squares_left(X, y, stats.centres), rel=0.1)
+    edge = 2 * np.sqrt(1600) / 200 * s.alpha3 * stats.T.mean()
+    assert error > 1.15 * edge
+
+
 @pytest.mark.slow
 def test_the_error_is_the_fluctuation_of_squares():
-    """Its norm tends to 2 sqrt(2n)/p c3 T, and to order 1/n for odd activations."""
+    """Its norm tends to 2 sqrt(2n)/p c3 T if n < p, and to order 1/n for odd activations."""
     sizes, errors = (200, 800), {"relu": [], "tanh": []}
     for n in sizes:
         for act, found in errors.items():

@@ -39,14 +39,16 @@ def check_samples(X: object, name: str = "X", least: int = 1) -> Array:
         )
     if array.shape[0] < least:
         raise DataError(f"`{name}` has {array.shape[0]} sample(s); give at least {least}.")
-    bad = np.argwhere(~np.isfinite(array))
-    if bad.size:
+    # No arrays beside a large X: one entry that is not a number makes the largest none.
+    largest = max(array.max(initial=0.0), -array.min(initial=0.0))
+    if not np.isfinite(largest):
+        bad = np.argwhere(~np.isfinite(array))
         row, column = bad[0]
         raise DataError(
             f"`{name}` has {len(bad)} entries that are not finite, the first at row {row}, "
             f"column {column}; remove those samples."
         )
-    if np.abs(array).max(initial=0.0) > LARGEST:
+    if largest > LARGEST:
         raise DataError(f"`{name}` has entries beyond {LARGEST:g}, too large to square; scale it.")
     return array
 

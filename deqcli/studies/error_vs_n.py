@@ -113,7 +113,7 @@ class ErrorVsN(Study[ErrorSettings, ErrorSettings]):
         "--data mnist --classes 6,8 --n 250,500,1000,2000 --act tanh",
         "--data mnist --n 1000,4000,15000,60000 --trials 1 --act tanh,relu -j 1",
     )
-    version = 2
+    version = 3
     constants = {(): ("kernel", "sigma_a2", "data", "estimator"), ("act",): ("slope", "own_slope")}
     quick = {"n": 1024, "trials": 2}
     # Own-norm equivalents are so near that the rounding of kernels shows.
@@ -162,14 +162,15 @@ class ErrorVsN(Study[ErrorSettings, ErrorSettings]):
         # The stream does not know the activation: all of them see the same samples.
         streams = self.data_streams(settings, n, trial)
         inputs = settings.law(settings.dimension(n)).load(streams, n)
+        left = _squares_left(inputs)
         # One kernel at a time: each is gone when the next is made.
-        measured = [self._measure(settings, inputs, act, n, trial) for act in settings.act]
+        measured = [self._measure(settings, inputs, act, n, trial, left) for act in settings.act]
         names = ("distance", "norm", "own", "predicted")
         found = dict(zip(names, np.array(measured).T, strict=True))
         return {**found, "p": np.array(inputs.data.X.shape[1])}
 
     def _measure(
-        self, settings: ErrorSettings, inputs: Inputs, act: str, n: int, trial: int
+        self, settings: ErrorSettings, inputs: Inputs, act: str, n: int, trial: int, left: float
     ) -> tuple[float, float, float, float]:
         """Return distances of one kernel from both forms, its norm, and what is predicted."""
         from deqcli.equivalents import operator_distance, operator_norm
@@ -194,7 +195,7 @@ class ErrorVsN(Study[ErrorSettings, ErrorSettings]):
                 own = kernel.distance()
             else:
                 own = operator_distance(kernel, closed)
-        return distance, operator_norm(kernel), own, _fluctuation(settings, model)
+        return distance, operator_norm(kernel), own, _predicted(settings, model, left)
 
     def _kernel(
         self, settings: ErrorSettings, model: Model, n: int, trial: int
@@ -279,21 +280,19 @@ def _slopes(table: pd.DataFrame, column: str) -> dict[str, float]:
     }
 
 
-def _fluctuation(settings: ErrorSettings, model: Model) -> float:
-    r"""Return :math:`2\sqrt{2n}\,c_3\bar T/p`, what squares of inner products fluctuate by.
+def _squares_left(inputs: Inputs) -> float:
+    """Return what own norms leave of squares of inner products; nothing known on the sphere."""
+    from deqcli.own_norms import squares_left
 
-    It is what own norms leave of the error (theory.md §9); nothing where :math:`c_3 = 0`.
-    """
-    import numpy as np
-
-    statistics = model.inputs.statistics
-    if model.scalars is None or statistics is None:
+    if inputs.statistics is None:
         return math.nan
-    c3 = model.scalars.coefficients(settings.kernel).c3
-    n, p = model.X.shape
-    shares = np.bincount(model.inputs.data.y, minlength=len(statistics.T)) / n
-    size = 2 * math.sqrt(2 * n) / p * c3 * float(shares @ statistics.T @ shares)
-    return size if c3 > 1e-9 else math.nan
+    return squares_left(inputs.data.X, inputs.data.y, inputs.statistics.centres)
+
+
+def _predicted(settings: ErrorSettings, model: Model, left: float) -> float:
+    """Return the error that own norms leave (theory.md §9); nothing where c3 is none."""
+    c3 = 0.0 if model.scalars is None else model.scalars.coefficients(settings.kernel).c3
+    return c3 * left if c3 > 1e-9 and left > 0 else math.nan
 
 
 def _key(n: int, trial: int) -> str:
