@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import html
+import math
 from collections.abc import Mapping
 
 #: More than this of one value is cut.
@@ -62,3 +63,34 @@ def cut(value: object, most: int = _WIDTH) -> str:
         return cut(", ".join(cut(entry) for entry in value), most)
     line = " ".join(str(value).split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Return a number with some significant digits and the sign that the text around it has.
+
+    Examples
+    --------
+    >>> number(0.0828), number(-12.345), number(6.1e-05)
+    ('0.0828', '−12.3', '6.1e−05')
+    """
+    return f"{value:.{digits}g}".replace("-", "−")
+
+
+def around(value: float, half: float | None) -> str:
+    """Return a number with half of its interval, both to the digit that this leaves certain.
+
+    Examples
+    --------
+    >>> around(0.00833, 0.161), around(-0.596, 0.0082), around(7.521e-6, 5e-8), around(94.3, 0.0)
+    ('0.01 ± 0.16', '−0.596 ± 0.008', '7.52e−06 ± 5e−08', '94.3 ± 0')
+    >>> around(4.2735, None)
+    '4.27'
+    """
+    if half is None:
+        return number(value)
+    if half == 0 or max(abs(value), half) < 1e-3:
+        return f"{number(value)} ± {number(half, 1)}"
+    power = math.floor(math.log10(half))
+    # A leading 1 alone would be a coarse one.
+    places = max(0, -power + (half / 10**power < 2))
+    return f"{value:.{places}f} ± {half:.{places}f}".replace("-", "−")

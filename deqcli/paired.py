@@ -21,6 +21,7 @@ networks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -203,17 +204,16 @@ def average(values: pd.Series) -> Measured:
     return mean_interval(values.tolist())
 
 
-def advantages(table: pd.DataFrame) -> list[dict[str, object]]:
+def advantages(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return :func:`advantage` in distance and accuracy at every width, and what it decides.
 
     ``nearer`` is ``twin`` or ``plain`` where the interval leaves out 0, else ``undecided``.
     """
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, Any]] = []
     for measure, values in _judged(table):
         for key, pairs in values.dropna().groupby(["dataset", "width"], sort=False):
             found = advantage(pairs, measure != "distance")
-            decided = found.spread is not None and abs(found.value) > found.spread
-            nearer = ("twin" if found.value > 0 else "plain") if decided else "undecided"
+            nearer = ("twin" if found.value > 0 else "plain") if _decided(found) else "undecided"
             rows.append(
                 {"dataset": key[0], "width": key[1], "measure": measure, "advantage": found.value,
                  "interval": found.spread, "nearer": nearer}
@@ -221,17 +221,22 @@ def advantages(table: pd.DataFrame) -> list[dict[str, object]]:
     return rows
 
 
-def resolution(table: pd.DataFrame) -> list[dict[str, object]]:
+def resolution(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return whether the trials are enough to see at the largest width what theory predicts.
+
+    The limits are trained in the same trials, from the same draws of samples and weights, so that
+    what they predict has an interval too. Where it reaches 0 there is no effect to be seen, and no
+    number of trials that would be enough for it.
 
     Returns
     -------
     list of dict
-        For distance and accuracy: ``predicted``, the limits' :func:`advantage`; ``interval``, half
-        of that of the networks; ``enough``, whether it is the smaller one; ``trials``, how many
-        would be (None if ten thousand are not).
+        For distance and accuracy: ``predicted`` and ``predicted_interval``, the limits'
+        :func:`advantage`; ``effect``, whether that interval leaves out 0; ``interval``, half of
+        that of the networks; ``enough``, whether there is an effect and the interval is smaller;
+        ``trials``, how many would be (None without an effect, or if ten thousand are not).
     """
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, Any]] = []
     widest = table["width"].max()
     for measure, values in _judged(table):
         width = values.index.get_level_values("width")
@@ -239,21 +244,31 @@ def resolution(table: pd.DataFrame) -> list[dict[str, object]]:
         if widest == INFINITE or limit.empty or found.empty:
             continue
         signed = measure != "distance"
-        predicted, measured = advantage(limit, signed).value, advantage(found, signed)
-        enough = measured.spread is not None and measured.spread < abs(predicted)
-        needed = trials_to_decide(measured, predicted)
-        if signed:
+        predicted, measured = advantage(limit, signed), advantage(found, signed)
+        effect = _decided(predicted)
+        enough = effect and measured.spread is not None and measured.spread < abs(predicted.value)
+        needed = None
+        if enough:
+            needed = measured.count
+        elif effect and signed:
             small, large = _sides(found)
             needed = _latest(
                 trials_to_decide(each, room)
-                for each, room in ((small, predicted), (large, large.value))
+                for each, room in ((small, predicted.value), (large, large.value))
             )
+        elif effect:
+            needed = trials_to_decide(measured, predicted.value)
         rows.append(
-            {"measure": measure, "predicted": predicted, "interval": measured.spread,
-             "enough": enough,
-             "trials": measured.count if enough else needed}
+            {"measure": measure, "predicted": predicted.value,
+             "predicted_interval": predicted.spread, "effect": effect,
+             "interval": measured.spread, "enough": enough, "trials": needed}
         )  # fmt: skip
     return rows
+
+
+def _decided(found: Measured) -> bool:
+    """Tell whether an interval leaves out 0."""
+    return found.spread is not None and abs(found.value) > found.spread
 
 
 def _judged(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:

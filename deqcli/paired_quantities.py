@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from deqcli import paired
+from deqcli.display import around
 from deqcli.errors import InputError
 from deqcli.quantities import Claim, Finished, Measured, Quantity
 from deqcli.vocabulary import Net
@@ -42,13 +43,7 @@ def sentences(findings: Mapping[str, Any]) -> Iterator[str]:
             yield _sentence(gap, predicted.get(gap["net"]))
     for row in findings["resolution"]:
         if not row["enough"] and row["interval"] is not None:
-            needed = row["trials"]
-            remedy = f"{needed} trials would see it" if needed else "no 10000 trials would see it"
-            yield (
-                f"width {widest}: in {row['measure']} infinite width predicts the plain network "
-                f"{row['predicted']:+.2g} farther from the DEQ than the twin, the interval is "
-                f"+- {row['interval']:.2g}: {remedy}"
-            )
+            yield f"width {widest}: {_unresolved(row)}"
     if limit := findings.get("regression"):
         solved = f", residual {limit['residual']:.1g}" if limit["residual"] else ""
         yield (
@@ -64,26 +59,48 @@ def sentences(findings: Mapping[str, Any]) -> Iterator[str]:
         yield f"epochs in which the DEQ's norm was clipped: {', '.join(shares)}"
 
 
+def _unresolved(row: Mapping[str, Any]) -> str:
+    """Say that no effect is predicted, or that the trials are not enough for it."""
+    factor, unit = (100, " points") if row["measure"] == "accuracy" else (1, "")
+    # Records of before have no interval of what was predicted.
+    half = row.get("predicted_interval")
+    spread = "" if half is None else f" +- {factor * half:.2g}"
+    text = (
+        f"in {row['measure']} infinite width predicts the plain network "
+        f"{factor * row['predicted']:+.2g}{spread}{unit} farther from the DEQ than the twin"
+    )
+    if not row.get("effect", True):
+        return f"{text}: no effect that these trials tell from zero"
+    needed = row["trials"]
+    remedy = f"{needed} trials would see it" if needed else "no 10000 trials would see it"
+    return f"{text}, the interval is +- {factor * row['interval']:.2g}: {remedy}"
+
+
 def _sentence(gap: Mapping[str, Any], predicted: Mapping[str, Any] | None) -> str:
     """Say how far a network is from the DEQ, and how far it was predicted to be."""
 
-    def ratio(key: str) -> str:
-        value, half = gap[key], gap[f"{key}_interval"]
-        sides = [] if half is None else [f"{math.exp(value + side):.3f}" for side in (-half, half)]
-        return _with(f"{math.exp(value):.3f}", " to ".join(sides), key, math.exp)
+    def told(read: Callable[[Mapping[str, Any]], str]) -> str:
+        return read(gap) + (f" [infinite width {read(predicted)}]" if predicted else "")
 
-    def _with(text: str, sides: str, key: str, read: Callable[[float], float]) -> str:
-        limit = f"infinite width {read(predicted[key]):.3f}" if predicted else ""
-        remarks = "; ".join(part for part in (sides, limit) if part)
-        return f"{text} ({remarks})" if remarks else text
-
-    half = gap["accuracy_interval"]
-    spread = "" if half is None else f" +- {100 * half:.2f}"
-    points = _with(f"{100 * gap['accuracy']:.2f}{spread}", "", "accuracy", lambda x: 100 * x)
+    loss, end = (told(partial(_ratio, key=key)) for key in ("loss", "end"))
     return (
-        f"width {gap['width']}: training loss of {gap['net']} / DEQ's = {ratio('loss')}, in the "
-        f"last epoch {ratio('end')}; test accuracy DEQ - {gap['net']} = {points} points"
+        f"width {gap['width']}: training loss of {gap['net']} / DEQ's = {loss}, in the last epoch "
+        f"{end}; test accuracy DEQ - {gap['net']} = {told(_points)} points"
     )
+
+
+def _ratio(gap: Mapping[str, Any], key: str) -> str:
+    """Return the ratio of which a finding is the logarithm; its interval has two sides."""
+    value, half = gap[key], gap[f"{key}_interval"]
+    text = f"{math.exp(value):.3f}"
+    if half is None:
+        return text
+    return f"{text} ({math.exp(value - half):.3f} to {math.exp(value + half):.3f})"
+
+
+def _points(gap: Mapping[str, Any]) -> str:
+    half = gap["accuracy_interval"]
+    return f"{100 * gap['accuracy']:.2f}" + ("" if half is None else f" +- {100 * half:.2f}")
 
 
 def _accuracy(run: Finished) -> Measured:
@@ -112,7 +129,10 @@ def _prediction(run: Finished, measure: str, net: Net | None = None) -> str:
             predicted = _difference(run, measure, net, infinite=True)
     except InputError:
         return _at_width(run)
-    return f"{_at_width(run)} Infinite width predicts {predicted.value:.2g}.".replace("-", "−")
+    half = predicted.spread
+    told = f"{_at_width(run)} Infinite width predicts {around(predicted.value, half)}"
+    nothing = net is None and half is not None and abs(predicted.value) <= half
+    return f"{told}, no effect that these trials tell from zero." if nothing else f"{told}."
 
 
 def _at_width(run: Finished) -> str:

@@ -89,21 +89,30 @@ def rates() -> str:
     """Return a row for every way to match and to scale two layers."""
     lines = [
         "| twin has the scalars of | scale | plain layers | twin: distance | plain: distance | "
-        "nearer | twin: last loss / DEQ’s | plain: last loss / DEQ’s |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "nearer | twin: last loss / DEQ’s | plain: last loss / DEQ’s | plain farther in accuracy, "
+        "points | predicted |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for stem in (RATES[0], SHALLOW, *RATES[1:]):
         settings, findings = read(stem)
         by_net = {row["net"]: row for row in findings["gaps"]}
         pair = by_net["matched"], by_net["plain"]
-        nearer = {row["measure"]: row["nearer"] for row in findings["advantages"] if row["width"]}
+        found = {row["measure"]: row for row in findings["advantages"] if row["width"]}
+        (limit,) = (row for row in findings["resolution"] if row["measure"] == "accuracy")
         cells = [
             {"ck": "G", "ntk": "Θ"}[settings["match"]],
             {"equal": "the DEQ’s", "own": "its own"}[settings["scale"]],
             str(settings["plain_layers"]),
             *(around(row["distance"], row["distance_interval"], 3) for row in pair),
-            nearer["distance"],
+            found["distance"]["nearer"],
             *map(ratio, pair),
+            *(
+                around(100 * value, None if half is None else 100 * half, 1)
+                for value, half in (
+                    (found["accuracy"]["advantage"], found["accuracy"]["interval"]),
+                    (limit["predicted"], limit["predicted_interval"]),
+                )
+            ),
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -117,8 +126,8 @@ def _percent(row: Mapping[str, Any]) -> float | None:
 def sentence(settings: Mapping[str, Any], findings: Mapping[str, Any]) -> str:
     """Say what the largest width decides, and what infinite width predicts."""
     widest = max(row["width"] for row in findings["gaps"])
-    rows = {(row["measure"], row["width"]): row for row in findings["advantages"]}
-    needed = {row["measure"]: row for row in findings["resolution"]}
+    rows = {row["measure"]: row for row in findings["advantages"] if row["width"] == widest}
+    predicted = {row["measure"]: row for row in findings["resolution"]}
     said = {
         "twin": "the twin is nearer to the DEQ than the plain network",
         "plain": "the plain network is nearer to the DEQ than the twin",
@@ -128,26 +137,34 @@ def sentence(settings: Mapping[str, Any], findings: Mapping[str, Any]) -> str:
     for measure, name, factor, unit in (
         ("distance", "training loss", 1, ""), ("accuracy", "test accuracy", 100, " points")
     ):  # fmt: skip
-        row, limit = rows[measure, widest], rows.get((measure, 0))
-        half = row["interval"]
+        row, limit = rows[measure], predicted[measure]
         places = 4 if factor == 1 else 2
-        by = around(factor * row["advantage"], half if half is None else factor * half, places)
-        predicted = ""
-        if limit:
-            expected = around(factor * limit["advantage"], None, places)
-            predicted = f"; infinite width predicts {expected}"
-            if not needed[measure]["enough"]:
-                trials = needed[measure]["trials"]
-                predicted += f", for which {f'{trials} trials' if trials else 'no 10000 trials'} "
-                predicted += "would be enough"
-        farther = f"the plain network is farther by {by}{unit}{predicted}"
-        parts.append(f"in {name} {said[row['nearer']]} ({farther})")
+        by, expected = (
+            around(factor * value, half if half is None else factor * half, places)
+            for value, half in (
+                (row["advantage"], row["interval"]),
+                (limit["predicted"], limit["predicted_interval"]),
+            )
+        )
+        parts.append(
+            f"in {name} {said[row['nearer']]} (the plain network is farther by {by}{unit}; "
+            f"infinite width predicts {expected}, {_resolved(limit)})"
+        )
     data, trained = DATA.get(settings["data"], settings["data"]), TRAINED[settings["train"]]
     return (
         f"{ACTS[settings['act']]} on {data}, {trained} trained, {settings['trials']} trials, width "
         f"{widest}: "
         f"{parts[0]}; {parts[1]}."
     )
+
+
+def _resolved(row: Mapping[str, Any]) -> str:
+    """Say whether there is an effect to be seen, and enough trials to see it."""
+    if not row["effect"]:
+        return "which is not told from zero"
+    if row["enough"]:
+        return "for which the trials are enough"
+    return f"for which {row['trials'] or 'not even 10000'} trials would be enough"
 
 
 if __name__ == "__main__":

@@ -17,9 +17,9 @@ import training_claims
 from claims_reading import ROOT, findings, settings, span, table, timings, verdicts
 from scipy.stats import ttest_1samp
 
+from deqcli.display import number
 from deqcli.misprints import ERRATA, MEAN_NORM, RATIO, SIGMA_A2, SPHERE_RATIO
 from deqcli.quantities import AGREES, DIFFERS, LEVEL, mean_interval, trials_to_decide
-from deqcli.reproduction.summary import number
 from deqcli.studies.error_vs_n import slope
 
 

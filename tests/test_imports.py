@@ -32,7 +32,7 @@ FORBIDDEN = {
 }
 ONLY = {
     "runs": {"runs", "errors", "checks", "display", "_version", "settings", "study"},
-    "figures": {"figures", "paired", "vocabulary"},
+    "figures": {"figures", "paired", "display", "vocabulary"},
 }
 #: Where a figure is saved, and where one is only a type.
 NAMES_FIGURES = {"runs/files.py", "runs/execute.py", "study.py", "plot.py"}

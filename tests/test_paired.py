@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from deqcli import paired
+from deqcli import paired, paired_quantities
 from deqcli.errors import InputError
 from deqcli.vocabulary import Net
 
@@ -184,8 +184,60 @@ def test_trials_are_enough_for_a_prediction_that_is_larger_than_the_interval(lim
     row = paired.resolution(table)[0]
     assert (row["measure"], row["enough"]) == ("distance", enough)
     assert row["predicted"] == pytest.approx(limit, abs=1e-9)
+    assert row["predicted_interval"] == pytest.approx(0, abs=1e-9)
+    assert row["effect"]
     assert (row["interval"] < limit) == enough
     assert row["trials"] == TRIALS if enough else row["trials"] > TRIALS
+
+
+def test_no_effect_where_its_own_interval_reaches_zero():
+    """The limits' difference by scipy: no number of trials is enough for what may be nothing."""
+    table = make(seed=5)
+    losses = pivot(table, 0, "train_loss")
+    twin, plain = (
+        np.sqrt(np.mean(np.log(losses[net] / losses[Net.DEQ])[:, 1:] ** 2, axis=1))
+        for net in paired.OTHERS
+    )
+    test = stats.ttest_rel(plain, twin)
+    assert test.pvalue > 0.05
+    row = paired.resolution(table)[0]
+    low, high = test.confidence_interval()
+    assert row["predicted"] == pytest.approx(np.mean(plain - twin))
+    assert row["predicted_interval"] == pytest.approx((high - low) / 2)
+    assert (row["effect"], row["enough"], row["trials"]) == (False, False, None)
+    (said,) = told([row])
+    assert said.endswith(f"{row['predicted_interval']:.2g} farther from the DEQ than the twin: no "
+                         "effect that these trials tell from zero")  # fmt: skip
+
+
+def told(rows):
+    """Return what the command says of predicted differences."""
+    findings = {"gaps": [], "predicted": [], "resolution": rows, "clipped": []}
+    return list(paired_quantities.sentences(findings))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"enough": True}, []),
+        ({"trials": 30}, ["+- 0.5 points farther", "the interval is +- 2: 30 trials would see it"]),
+        ({"trials": None}, ["no 10000 trials"]),
+        ({"effect": False}, ["+1 +- 0.5 points farther", "no effect that these trials tell"]),
+        ({"interval": None}, []),
+    ],
+)
+def test_what_is_said_of_a_prediction(given, said):
+    row = {"measure": "accuracy", "predicted": 0.01, "predicted_interval": 0.005, "effect": True,
+           "interval": 0.02, "enough": False, "trials": 30}  # fmt: skip
+    text = told([row | given])
+    assert len(text) == bool(said)
+    assert all(part in text[0] for part in said)
+
+
+def test_a_record_of_before_is_read():
+    row = {"measure": "distance", "predicted": 0.01, "interval": 0.02, "enough": False, "trials": 9}
+    assert told([row])[0].endswith("+0.01 farther from the DEQ than the twin, the interval is "
+                                   "+- 0.02: 9 trials would see it")  # fmt: skip
 
 
 def test_without_limits_nothing_is_predicted():
@@ -204,5 +256,5 @@ def test_one_trial_decides_nothing():
     table = make(trials=1)
     assert all(row["interval"] is None for row in paired.advantages(table))
     assert {row["nearer"] for row in paired.advantages(table)} == {"undecided"}
-    assert not any(row["enough"] for row in paired.resolution(table))
+    assert not any(row["enough"] or row["effect"] for row in paired.resolution(table))
     assert paired.gaps(table).to_dict("records")[0]["loss_interval"] is None

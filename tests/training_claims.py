@@ -23,6 +23,7 @@ def section() -> list[str]:
         "learning rate would undo.",
         f"Of {100 * LEVEL:.0f} %, by Student's t, over differences within trials; a network is "
         "called nearer where the interval of the difference leaves out 0.",
+        *_enough(),
         *(
             each
             for stem in accuracy_section.STEMS
@@ -36,6 +37,25 @@ def section() -> list[str]:
         "below 1.",
         *_rates(),
         accuracy_section.rates(),
+    ]
+
+
+def _enough() -> list[str]:
+    """Say where an effect is predicted, and whether the trials are enough for it."""
+    rows = [row for stem in accuracy_section.STEMS for row in findings(stem)["resolution"]]
+    parts = {
+        measure: [row for row in rows if row["measure"] == measure]
+        for measure in ("distance", "accuracy")
+    }
+    effects = {measure: sum(row["effect"] for row in each) for measure, each in parts.items()}
+    seen = sum(row["enough"] for row in rows)
+    return [
+        "It has an interval over the same trials: a difference that is predicted is one that this "
+        f"tells from zero, which it does in loss in {effects['distance']} of "
+        f"{len(parts['distance'])} runs below and in accuracy in {effects['accuracy']} of "
+        f"{len(parts['accuracy'])}.",
+        f"Where one is predicted, the measured interval is smaller in {seen} of "
+        f"{sum(effects.values())}, so that the trials are enough to see it.",
     ]
 
 

@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from deqcli import paired
+from deqcli.display import around
 from deqcli.figures.style import DEQ, MATCHED, PAGE, PLAIN, Figure, log_ticks, styled
 from deqcli.vocabulary import Net
 
@@ -64,6 +65,10 @@ def draw(table: pd.DataFrame) -> Figure:
             axes.set_title(title)
             axes.set_ylabel(label)
             width_axis(axes, sorted(set(here["width"])), axes not in (clipped, times))
+        for place, said in _predicted(here).items() if compared else ():
+            axes = panels[place]
+            axes.set_title(axes.get_title(), y=1.18)
+            axes.set_title(said, loc="left", fontsize=6.3)
         if not compared:
             accuracies.set_title(f"{dataset}: test accuracy")
     figure.legend(
@@ -81,6 +86,28 @@ _UNITS = (
     "mean log ratio", "log ratio", "rms log ratio", "percentage points", "share right",
     "% of epochs", "seconds per epoch",
 )  # fmt: skip
+
+
+def _predicted(table: pd.DataFrame) -> dict[int, str]:
+    """Say by panel how much farther the plain network is than the twin, and should be."""
+    said = {}
+    widest = table["width"].max()
+    found = {row["measure"]: row for row in paired.advantages(table) if row["width"] == widest}
+    for row in paired.resolution(table):
+        factor = 100 if row["measure"] == "accuracy" else 1
+        ours, theirs = (
+            around(factor * value, None if half is None else factor * half)
+            for value, half in (
+                (found[row["measure"]]["advantage"], row["interval"]),
+                (row["predicted"], row["predicted_interval"]),
+            )
+        )
+        needed = f"needs {row['trials'] or 'more'} trials"
+        outcome = "trials are enough" if row["enough"] else needed
+        text = f"plain farther by {ours} at {widest},\n{theirs} at ∞: "
+        text += outcome if row["effect"] else "not told from 0"
+        said[2 if row["measure"] == "distance" else 3] = text
+    return said
 
 
 def _legend(table: pd.DataFrame) -> tuple[list[Line2D], list[str]]:

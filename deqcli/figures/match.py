@@ -43,7 +43,7 @@ def draw(table: pd.DataFrame) -> Figure:
             apart = ", ".join(f"{value:.4g}" for value in mine["value"])
             axes.text(
                 0.98,
-                0.8,
+                0.72,
                 f"isolated: {apart or 'none'}",
                 ha="right",
                 fontsize=6.3,
@@ -124,7 +124,8 @@ def _draw_bulk(
         rows = bulk[bulk["source"] == source]
         label = _NAMES[source]
         if source != "deq":
-            label += f", distance {rows['distance'].iloc[0]:.3g}"
+            label += f": {rows['distance'].iloc[0]:.3g}"
+            label += f" ({rows['scaled'].iloc[0]:.3g})" if "scaled" in rows else ""
         if source == "matched" and averages:
             label += (
                 f"\naveraged over {averages['realizations']:.0f} networks of"
@@ -138,7 +139,12 @@ def _draw_bulk(
         style = FILLED if source == "deq" else style
         histograms.append(Bulk(rows["value"].to_numpy(), label, style))
     draw_bulk(axes, histograms, shown["value"].to_numpy())
-    axes.legend(loc="upper right")
+    # Tables of before have no distance at the DEQ's scale.
+    title = "distance (at the DEQ's scale)" if "scaled" in spectra else "distance"
+    axes.legend(
+        loc="upper right", title=title if sources != ["deq"] else None, title_fontsize=6.3,
+        alignment="right",
+    )  # fmt: skip
 
 
 def _draw_isolated(axes: Axes, spectra: pd.DataFrame) -> None:

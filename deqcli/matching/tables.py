@@ -60,7 +60,10 @@ def eigenvalue_rows(
     spectra: Mapping[Net, Array],
     distances: Mapping[str, float],
 ) -> list[pd.DataFrame]:
-    """Return one row an eigenvalue of each network, largest first, and what stands apart."""
+    """Return one row an eigenvalue of each network, largest first, and what stands apart.
+
+    ``scaled`` is the distance with the DEQ's mean diagonal.
+    """
     isolated = count_isolated(spectra[Net.DEQ][::-1])
     index = np.arange(spectra[Net.DEQ].size)
     return [
@@ -73,6 +76,7 @@ def eigenvalue_rows(
                 "value": spectrum[::-1],
                 "isolated": index < isolated,
                 "distance": distances.get(f"{net}_distance", 0.0),
+                "scaled": distances.get(f"{net}_scaled", 0.0) * distances["norm"],
             }
         )
         for net, spectrum in spectra.items()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from deqcli.display import around
 from deqcli.errors import DeqcliError, InputError
 from deqcli.quantities import (
     FAILED,
@@ -152,37 +153,16 @@ def write(out: Path, parts: Iterable[pd.DataFrame], old: pd.DataFrame) -> tuple[
     return paths
 
 
-def number(value: float, digits: int = 3) -> str:
-    """Return a number with some significant digits and the sign that the text around it has.
-
-    Examples
-    --------
-    >>> number(0.0828), number(-12.345), number(6.1e-05)
-    ('0.0828', '−12.3', '6.1e−05')
-    """
-    return f"{value:.{digits}g}".replace("-", "−")
-
-
 def ours(row: pd.Series) -> str:
-    """Return our number with half of its interval, both to the digit that this leaves certain.
+    """Return our number with half of its interval, a dash where there is none.
 
     Examples
     --------
-    >>> [ours(pd.Series({"ours": value, "interval": half})) for value, half in
-    ...  [(0.00833, 0.161), (-0.596, 0.0082), (7.521e-6, 5e-8), (94.3, 0.0)]]
-    ['0.01 ± 0.16', '−0.596 ± 0.008', '7.52e−06 ± 5e−08', '94.3 ± 0']
+    >>> ours(pd.Series({"ours": 0.00833, "interval": 0.161}))
+    '0.01 ± 0.16'
     """
     value, half = row["ours"], row["interval"]
-    if pd.isna(value):
-        return "–"
-    if pd.isna(half):
-        return number(value)
-    if half == 0 or max(abs(value), half) < 1e-3:
-        return f"{number(value)} ± {number(half, 1)}"
-    power = math.floor(math.log10(half))
-    # A leading 1 alone would be a coarse one.
-    places = max(0, -power + (half / 10**power < 2))
-    return f"{value:.{places}f} ± {half:.{places}f}".replace("-", "−")
+    return "–" if pd.isna(value) else around(value, None if pd.isna(half) else half)
 
 
 def text(value: object) -> str:

@@ -265,6 +265,9 @@ class Accuracy(Study[AccuracySettings, Prepared]):
         # Whole numbers stay whole beside the empty cells of limits, text is text even of no row.
         table = table.astype({"parameters": "Int64", "peak_memory": "Int64", "status": object})
         table = table.reindex(columns=list(COLUMNS))
+        # Nobody needs nine digits of a measured time.
+        for name in self.ignored:
+            table[name] = table[name].map("{:.3g}".format).astype(float)
         if predicted := errors_of_trio(prepared.nets, prepared.data, settings):
             names = table["net"].str.removesuffix(paired.LIMIT)
             table["predicted_accuracy"] = 1 - names.map(predicted)

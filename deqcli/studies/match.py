@@ -65,12 +65,13 @@ class MatchStudy(Study[MatchSettings, Prepared]):
     )
     quick = {"n": 1000, "realizations": 40}
     constants = {(): ("act", "sigma_a2", "data", "n", "feasible"),
-                 ("kind", "source", "name"): ("distance",)}  # fmt: skip
+                 ("kind", "source", "name"): ("distance", "scaled")}  # fmt: skip
     digits = 10
     tolerances = {
         "value": _SOLVED,
         "name": _SOLVED,
         "distance": Tolerance(1e-3, 1e-5, 1e-8),
+        "scaled": Tolerance(1e-3, 1e-5, 1e-8),
         "residual": Tolerance(0, 0, 1e-6),
     }
 

@@ -4,6 +4,7 @@ import pytest
 from matplotlib.colors import to_hex
 
 from deqcli import paired
+from deqcli.display import around
 from deqcli.figures.accuracy import draw
 from deqcli.figures.style import DEQ, MATCHED, PAGE, PLAIN
 
@@ -160,3 +161,15 @@ def test_a_deq_alone_has_one_row_and_its_regression():
     assert [0.95, 0.95] in [list(line.get_ydata()) for line in accuracy.lines]
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == ["DEQ", "DEQ of infinite width, least squares"]
+
+
+def test_what_is_predicted_stands_over_its_panel():
+    table = make_table()
+    figure = draw(table)
+    for axes, row in zip(figure.axes[3:5], paired.resolution(table), strict=True):
+        factor = 100 if row["measure"] == "accuracy" else 1
+        predicted = around(factor * row["predicted"], factor * row["predicted_interval"])
+        outcome = "trials are enough" if row["enough"] else "not told from 0"
+        assert row["enough"] or not row["effect"]
+        assert axes.get_title(loc="left").endswith(f"\n{predicted} at ∞: {outcome}")
+    assert not any(axes.get_title(loc="left") for axes in draw(make_table(limits=False)).axes)

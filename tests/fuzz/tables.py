@@ -27,6 +27,7 @@ def _match(table: pd.DataFrame, column: str) -> Mask:
         "index": kind != "scalar",
         "isolated": kind == "eigenvalue",
         "distance": kind.isin(["eigenvalue", "average"]),
+        "scaled": kind == "eigenvalue",
     }
     if column in ("value", "index"):
         return ~present.get(column, kind != "average") | (kind == "average")
