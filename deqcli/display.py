@@ -88,7 +88,7 @@ def around(value: float, half: float | None) -> str:
     """
     if half is None:
         return number(value)
-    if half == 0 or max(abs(value), half) < 1e-3:
+    if half == 0 or max(abs(value), half) < 1e-4:
         return f"{number(value)} ± {number(half, 1)}"
     power = math.floor(math.log10(half))
     # A leading 1 alone would be a coarse one.
