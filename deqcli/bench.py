@@ -25,6 +25,9 @@ from deqcli.data.mixture import GaussianMixture
 from deqcli.errors import silence_range_warning
 from deqcli.gaussian import check_existence
 from deqcli.kernels.exact import implicit_kernels
+from deqcli.kernels.matrix import KernelMatrix, check_samples
+from deqcli.kernels.pairs import ImplicitPairs
+from deqcli.kernels.tiles import Combination
 from deqcli.matching import match, plain_network
 from deqcli.monte_carlo import Ensemble, Workspace
 from deqcli.training.base import Network, cross_entropy
@@ -49,6 +52,10 @@ _BY_HAND: dict[str, Callable[[Array], Array]] = {
 def measure_kernel(X: Array, activations: Sequence[str], repeats: int) -> pd.DataFrame:
     """Time the exact CK and CK + NTK as multiples of the product ``X @ X.T``.
 
+    All three write into arrays that have been written to before: one result takes one array and
+    the other two, and what new memory takes depends on the machine and on what ran before.
+    ``new_memory_ratio`` is what one new array of n x n takes besides, in units of the product.
+
     Parameters
     ----------
     X : ndarray of shape (n, p)
@@ -60,8 +67,9 @@ def measure_kernel(X: Array, activations: Sequence[str], repeats: int) -> pd.Dat
     Returns
     -------
     DataFrame
-        Columns activation, n, p, product_seconds, ck_ratio, ck_ntk_ratio, ck_peak_arrays,
-        ck_ntk_peak_arrays (memory beyond X in n x n float64 arrays, the results included).
+        Columns activation, n, p, product_seconds, ck_ratio, ck_ntk_ratio, new_memory_ratio,
+        ck_peak_arrays, ck_ntk_peak_arrays (memory beyond X in n x n float64 arrays, the results
+        included).
 
     Examples
     --------
@@ -71,11 +79,18 @@ def measure_kernel(X: Array, activations: Sequence[str], repeats: int) -> pd.Dat
     """
     n, p = X.shape
     rows = []
+    outs = np.zeros((2, n, n))
     for name in activations:
         act = _centred(name, 0.1)
-        ck = functools.partial(_compute, X, act, 0.1, Kernel.CK)
-        both = functools.partial(_compute, X, act, 0.1, Kernel.CK, Kernel.NTK)
-        seconds = _time(repeats, product=lambda: X @ X.T, ck=ck, both=both)
+        ck = functools.partial(_fill, X, act, [Kernel.CK])
+        both = functools.partial(_fill, X, act, [Kernel.CK, Kernel.NTK])
+        seconds = _time(
+            repeats,
+            product=lambda: np.matmul(X, X.T, out=outs[0]),
+            ck=functools.partial(ck, outs[:1]),
+            both=functools.partial(both, outs),
+            memory=lambda: np.empty((n, n)).fill(0),
+        )
         rows.append(
             {
                 "activation": act.name,
@@ -84,6 +99,7 @@ def measure_kernel(X: Array, activations: Sequence[str], repeats: int) -> pd.Dat
                 "product_seconds": np.median(seconds["product"]),
                 "ck_ratio": np.median(seconds["ck"] / seconds["product"]),
                 "ck_ntk_ratio": np.median(seconds["both"] / seconds["product"]),
+                "new_memory_ratio": np.median(seconds["memory"] / seconds["product"]),
                 "ck_peak_arrays": _peak(ck) / (8 * n * n),
                 "ck_ntk_peak_arrays": _peak(both) / (8 * n * n),
             }
@@ -344,6 +360,13 @@ def _product(rows: int, inner: int, columns: int) -> Callable[[], Array]:
 def _centred(name: str, sigma_a2: float) -> Activation:
     with silence_range_warning():
         return activation(name).centred(sigma_a2, 1 - sigma_a2, 1.0)
+
+
+def _fill(
+    X: Array, act: Activation, kernels: Sequence[Kernel], outs: Sequence[Array] | None = None
+) -> None:
+    matrix = KernelMatrix(ImplicitPairs(act, 0.1, 0.9), check_samples(X))
+    matrix.rows(0, len(X), [Combination(kernel) for kernel in kernels], outs)
 
 
 def _compute(X: Array, act: Activation, sigma_a2: float, *kernels: Kernel) -> list[Array]:

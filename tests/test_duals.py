@@ -96,8 +96,8 @@ def test_large_scales_against_one_dimensional_integrals(name, scale, tol):
     np.testing.assert_allclose(slope, slope_square, rtol=1e-11)
 
 
-@pytest.mark.parametrize("name", ["tanh", "swish", "elu"])
-@pytest.mark.parametrize("scale", [7.0, 40.0])
+@pytest.mark.parametrize("name", ["tanh", "swish", "elu", "arctan"])
+@pytest.mark.parametrize("scale", [3.6, 7.0, 40.0])
 def test_large_scales_series_meets_graded_quadrature(name, scale, tol):
     """Just beyond the correlation where one route hands over to the other."""
     act = activation(name)

@@ -100,9 +100,16 @@ class KernelMatrix:
         """Rows and columns."""
         return self.x_norm.size, self.y_norm.size
 
-    def rows(self, start: int, stop: int, combinations: Sequence[Combination]) -> list[Array]:
-        """Return some rows of the matrices, computed in one pass over the data."""
-        outs = [np.empty((stop - start, self.shape[1])) for _ in combinations]
+    def rows(
+        self,
+        start: int,
+        stop: int,
+        combinations: Sequence[Combination],
+        outs: Sequence[Array] | None = None,
+    ) -> list[Array]:
+        """Return some rows of the matrices, in ``outs`` if given, in one pass over the data."""
+        if outs is None:
+            outs = [np.empty((stop - start, self.shape[1])) for _ in combinations]
         whole = self.symmetric and (start, stop) == (0, self.shape[0])
         local = threading.local()
         # Without series nearly all entries are solved one by one: too many to keep.
@@ -144,7 +151,7 @@ class KernelMatrix:
                 for rows in down if whole else ():
                     _mirror(out[rows, rows])
                 out[here - start, here] = diagonal[start:stop]
-        return outs
+        return list(outs)
 
     @cached_property
     def diagonals(self) -> PairValues:

@@ -16,7 +16,9 @@ into it, a power.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.polynomial.chebyshev import cheb2poly, chebvander
@@ -89,12 +91,8 @@ class Series:
         return Series(norms, functions @ np.hstack(chosen), weights, starts)
 
     def bind(self, rows: Array, columns: Array) -> BoundSeries:
-        """Evaluate what depends on the norms alone; of shapes (n,) and (q,)."""
-        left, right = (
-            chebvander(self.norms.unit(x), len(self.vectors) - 1) @ self.vectors
-            for x in (rows, columns)
-        )
-        return BoundSeries(left * self.weights, right, self.starts)
+        """Return the series for inputs of these norms, of shapes (n,) and (q,)."""
+        return BoundSeries(self, rows, columns)
 
 
 def _cut(matrices: Array, floor: float) -> tuple[Array, Array]:
@@ -111,16 +109,39 @@ def _powers(count: int) -> Array:
     return matrix
 
 
-@dataclass(frozen=True)
 class BoundSeries:
-    """A series for given inputs: power k has ``left[:, part] @ right[:, part].T``.
+    """A series for given inputs; what depends on their norms alone is evaluated once.
 
-    ``part`` goes from ``starts[k]`` to ``starts[k + 1]``.
+    Parameters
+    ----------
+    series : Series
+    rows, columns : ndarray of shape (n,), (q,)
+        Norms.
     """
 
-    left: Array
-    right: Array
-    starts: NDArray[np.intp]
+    def __init__(self, series: Series, rows: Array, columns: Array) -> None:
+        self._series, self._norms = series, (rows, columns)
+
+    def _evaluate(self) -> tuple[Array, Array]:
+        series = self._series
+        left, right = (
+            chebvander(series.norms.unit(x), len(series.vectors) - 1) @ series.vectors
+            for x in self._norms
+        )
+        left *= series.weights
+        return left, right
+
+    @cached_property
+    def _together(self) -> tuple[Array, Array]:
+        """Functions of all powers beside each other, as single pairs take them."""
+        return self._evaluate()
+
+    @cached_property
+    def _apart(self) -> list[tuple[Array, Array]]:
+        """Functions of each power, the highest first: BLAS would copy columns of a wide matrix."""
+        left, right = self._evaluate()
+        parts = [slice(*ends) for ends in itertools.pairwise(self._series.starts)]
+        return [(left[:, part].copy(), right[:, part].copy()) for part in reversed(parts)]
 
     def on_tile(self, rows: slice, columns: slice, w: Array, out: Array) -> None:
         """Sum the series on a tile by Horner's rule.
@@ -133,27 +154,27 @@ class BoundSeries:
         out : ndarray of shape (columns, rows)
             Takes the transposed result.
         """
-        left, right = self.left[rows].T, self.right[columns].T
-        last = len(self.starts) - 2
-        for k in range(last, -1, -1):
-            part = slice(self.starts[k], self.starts[k + 1])
-            if k < last:
+        beta = 0.0
+        for left, right in self._apart:
+            if beta:
                 out *= w
-            if k == last or part.start < part.stop:
-                beta = 1.0 if k < last else 0.0
-                dgemm(1.0, left[part], right[part], beta, out.T, trans_a=1, overwrite_c=1)
+            if not beta or left.shape[1]:
+                dgemm(1.0, left[rows].T, right[columns].T, beta, out.T, trans_a=1, overwrite_c=1)
+            beta = 1.0
 
     def at(self, i: NDArray[np.intp], j: NDArray[np.intp], w: Array) -> Array:
         """Sum the series for pairs, each of shape (m,)."""
+        left, right = self._together
+        starts = self._series.starts
         total = np.empty_like(w)
         # A power without functions has nothing to sum; reduceat would take the next one's.
-        powers = np.flatnonzero(np.diff(self.starts))
+        powers = np.flatnonzero(np.diff(starts))
         for begin in range(0, w.size, _GATHERED):
             part = slice(begin, begin + _GATHERED)
-            products = self.left[i[part]]
-            products *= self.right[j[part]]
-            sums = np.zeros((len(self.starts) - 1, len(products)))
-            sums[powers] = np.add.reduceat(products, self.starts[powers], axis=1).T
+            products = left[i[part]]
+            products *= right[j[part]]
+            sums = np.zeros((len(starts) - 1, len(products)))
+            sums[powers] = np.add.reduceat(products, starts[powers], axis=1).T
             value = sums[-1]
             for coefficient in sums[-2::-1]:
                 value *= w[part]
