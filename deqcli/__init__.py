@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from deqcli.operators import kernel_operator as kernel_operator
     from deqcli.prediction.error import PredictedError as PredictedError
     from deqcli.prediction.error import predict_error as predict_error
-    from deqcli.runs.execute import Result as Result
     from deqcli.runs.execute import run as run
     from deqcli.runs.reading import read as read
+    from deqcli.runs.result import Result as Result
     from deqcli.scalars import explicit_scalars as explicit_scalars
     from deqcli.scalars import implicit_scalars as implicit_scalars
     from deqcli.scalars import sphere_scalars as sphere_scalars
@@ -70,8 +70,9 @@ _HOME = {
     "deqcli.monte_carlo": ("Ensemble", "accumulate"),
     "deqcli.operators": ("KernelOperator", "kernel_operator"),
     "deqcli.prediction.error": ("PredictedError", "predict_error"),
-    "deqcli.runs.execute": ("Result", "run"),
+    "deqcli.runs.execute": ("run",),
     "deqcli.runs.reading": ("read",),
+    "deqcli.runs.result": ("Result",),
     "deqcli.simulation": ("Simulation", "simulate"),
     "deqcli.sharded": ("ShardedOperator", "cluster_operator"),
     "deqcli.scalars": ("explicit_scalars", "implicit_scalars", "sphere_scalars"),

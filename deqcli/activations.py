@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import hashlib
 import importlib
 import inspect
 import math
@@ -25,6 +26,7 @@ from deqcli.activation_functions import Function
 from deqcli.checks import one_line, shown
 from deqcli.closed_forms import ClosedForm, Erf, PiecewiseLinear, Sinusoid
 from deqcli.errors import ActivationError, InputError
+from deqcli.vocabulary import Named
 
 #: What every function takes for an activation.
 ActivationLike = Activation | str | Function
@@ -84,6 +86,8 @@ def activation(
             raise ActivationError(
                 f"`{parameter}` is {shown(value)}, but {shown(name)} knows its own; leave it out."
             )
+    if isinstance(name, Named):
+        name = name.meaning
     if isinstance(name, Activation):
         return name
     if not isinstance(name, str):
@@ -97,6 +101,11 @@ def activation(
         r"[A-Za-z_]\w*", arguments
     ):
         return _imported(base, arguments)
+    if "@" in base:
+        raise ActivationError(
+            f"activation {name!r} was a function of somebody's Python; write it to a file and name "
+            "it module:function."
+        )
     close = difflib.get_close_matches(base, REGISTRY, n=3, cutoff=0.5)
     listed = close or sorted(REGISTRY)
     hint = "did you mean " if close else "known are "
@@ -123,6 +132,34 @@ def activations(acts: Any, name: str) -> tuple[Activation, ...]:
             "activation."
         )
     return tuple(map(activation, acts))
+
+
+def named(acts: Any) -> Any:
+    """Return the text by which settings know an activation, or those of a list; texts stay.
+
+    A function that no text means gets one, with a hash of what it computes, and goes with it.
+
+    Examples
+    --------
+    >>> named(np.tanh), named(["relu", activation("htanh:c=2")])
+    ('tanh', ['relu', 'htanh:a=1.0,c=2.0'])
+    >>> activation(named(lambda x: np.minimum(x, 1.0))).kinks
+    (1.0,)
+    """
+    if isinstance(acts, list | tuple):
+        return [named(act) for act in acts]
+    if isinstance(acts, str | type) or not callable(acts):
+        return acts
+    act = activation(acts)
+    try:
+        if activation(act.name) == act:
+            return act.name
+    except ActivationError:
+        pass
+    x = np.linspace(-10, 10, 2001)
+    content = np.concatenate([act(x), act.derivative(x), act.kinks, [act.lipschitz]])
+    name = f"{act.name}@{hashlib.sha256(content.tobytes()).hexdigest()[:8]}"
+    return Named(name, dataclasses.replace(act, name=name))
 
 
 def _registered(function: object) -> Activation | None:

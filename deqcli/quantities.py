@@ -127,7 +127,7 @@ class Claim:
 
 
 class Finished(Protocol):
-    """A finished run, as :class:`deqcli.runs.execute.Result` is one."""
+    """A finished run, as :class:`deqcli.runs.result.Result` is one."""
 
     @property
     def table(self) -> pd.DataFrame:

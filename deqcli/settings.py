@@ -13,11 +13,12 @@ import types
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 from deqcli.checks import SMALLEST, Range, number, shown
 from deqcli.errors import InputError
-from deqcli.vocabulary import Word, suggestion
+from deqcli.vocabulary import Named, Word, suggestion
 
 
 def split_commas(text: str) -> list[str]:
@@ -57,6 +58,7 @@ class Rule(Range):
     metavar: str = ""
     suggestions: tuple[str, ...] = ()
     split: Callable[[str], list[str]] = split_commas
+    adopt: Callable[[Any, Path], Any] | None = None
 
 
 def setting(default: Any, help: str, **rule: Any) -> Any:
@@ -83,6 +85,8 @@ def setting(default: Any, help: str, **rule: Any) -> Any:
     metavar, suggestions, split
         For the command line: what stands for a value, what completion offers, and how a text
         becomes several values.
+    adopt : callable
+        From what only Python has, and a folder for files, to the text that stands for it.
     """
     return dataclasses.field(default=default, metadata={"rule": Rule(help=help, **rule)})
 
@@ -151,7 +155,7 @@ class Option:
             return self._convert_one(value)
         values: Sequence[Any] = [value]
         if isinstance(value, str):
-            values = self.rule.split(value)
+            values = [value] if isinstance(value, Named) else self.rule.split(value)
         # A set has no order, and the order belongs to the identity of a run.
         elif isinstance(value, Collection) and not isinstance(value, Set | Mapping | bytes):
             values = list(value) if getattr(value, "ndim", 1) else [value]
@@ -203,7 +207,7 @@ def _to_bool(value: Any) -> bool:
 def _to_str(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise TypeError
-    text = str(value)
+    text = value if isinstance(value, Named) else str(value)
     if "\0" in text:
         raise ValueError
     return text
@@ -294,6 +298,15 @@ class Settings:
             else:
                 words += [option.flag, option.text(value)]
         return words
+
+    @classmethod
+    def adopt(cls, values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+        """Return values with texts for functions and samples; these go into the folder."""
+        rules = {option.name: option.rule.adopt for option in options(cls)}
+        return {
+            name: adopt(value, folder) if (adopt := rules.get(name)) else value
+            for name, value in values.items()
+        }
 
     @classmethod
     def load(cls, values: Mapping[str, Any], where: str = "") -> Self:

@@ -26,6 +26,21 @@ _USED_BY_REAL_DATA = {"classes", "select", "preprocess", "data_dir"}
 LAW_FIELDS = _USED["gmm"] | _USED["sphere"] | _USED_BY_REAL_DATA
 
 
+def adopt_activations(acts: Any, folder: Path) -> Any:
+    """Return the texts of activations; see :attr:`deqcli.settings.Rule.adopt`."""
+    from deqcli.activations import named
+
+    return named(acts)
+
+
+def _adopt_samples(samples: Any, folder: Path) -> Any:
+    if isinstance(samples, str | Path):
+        return str(samples)
+    from deqcli.data.files import save
+
+    return str(save(samples, folder))
+
+
 @dataclass(frozen=True, kw_only=True)
 class SeedSettings(Settings):
     """The seed."""
@@ -42,6 +57,7 @@ class SourceSettings(SeedSettings):
         "Samples: the papers' Gaussian mixture, the unit sphere, a data set of 'deqcli data list', "
         "or a .npz/.csv file of your own (arrays X, y).",
         metavar="gmm|sphere|NAME|FILE",
+        adopt=_adopt_samples,
     )
     classes: tuple[str, ...] | None = setting(
         None,
@@ -90,6 +106,11 @@ class SourceSettings(SeedSettings):
         """Whether the samples are those of a person's file."""
         return self.data.lower().endswith((".npz", ".csv"))
 
+    @property
+    def source(self) -> str:
+        """What tables call the samples: a file by its name, without its folder."""
+        return Path(self.data).name if self.own_file else self.data
+
     def law(self, p: int | None = None) -> Law:
         """Return the law of the samples; drawn ones have ``p`` dimensions."""
         from deqcli.data.laws import Mixture, RealData, Sphere
@@ -118,7 +139,7 @@ class SourceSettings(SeedSettings):
     def identity(self) -> dict[str, Any]:
         """See :meth:`Settings.identity`; a file counts by its name and content, not its folder."""
         values = super().identity()
-        return {**values, "data": Path(self.data).name} if self.own_file else values
+        return {**values, "data": self.source} if self.own_file else values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +171,7 @@ class DeqSettings(Settings):
         "a function of your own as package.module:function.",
         suggestions=ACTIVATIONS,
         metavar="NAME",
+        adopt=adopt_activations,
     )
     sigma_a2: float = setting(0.1, "Variance of the hidden weights A.", least=0, most=LARGEST)
     sigma_b2: float = setting(

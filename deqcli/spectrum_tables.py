@@ -93,7 +93,7 @@ def spectrum_rows(
             "kernel": settings.kernel,
             "act": model.act.name,
             "sigma_a2": settings.sigma_a2,
-            "data": settings.data,
+            "data": settings.source,
             "n": model.inputs.data.n_samples,
             "p": model.X.shape[1],
             "realizations": settings.realizations if averaged else 0,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Self
+from typing import Any, Self
 
 from deqcli.checks import shown
 from deqcli.errors import InputError
@@ -25,6 +25,22 @@ def suggestion(value: object, known: Iterable[str]) -> str:
     names = list(known)
     close = difflib.get_close_matches(str(value), names, n=1)
     return f"did you mean {close[0]}?" if close else f"choose from {', '.join(names)}."
+
+
+class Named(str):
+    """A text with the object that it stands for, which goes with it to other processes."""
+
+    __slots__ = ("meaning",)
+    meaning: Any
+
+    def __new__(cls, text: str, meaning: Any) -> Self:
+        """Make one; what it means need not be comparable, since texts are compared."""
+        named = super().__new__(cls, text)
+        named.meaning = meaning
+        return named
+
+    def __getnewargs__(self) -> tuple[str, Any]:  # type: ignore[override]
+        return str(self), self.meaning
 
 
 class Word(StrEnum):

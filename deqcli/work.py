@@ -11,6 +11,9 @@ from typing import Any
 
 from deqcli.vocabulary import Estimator, Kernel, Net
 
+#: The equations of a law, with its edges and isolated eigenvalues, and of a test error.
+_LAW, _PREDICTION = 2e9, 4e9
+
 
 def spectrum(settings: Any) -> float:
     """Of the spectra of the equivalents, of the exact kernel and of the average over networks."""
@@ -40,10 +43,11 @@ def error_vs_n(settings: Any) -> float:
 
 
 def visible(settings: Any) -> float:
-    """Of a kernel and a few eigenvectors for every ratio, norm, trial and activation."""
+    """Of a kernel and a few eigenvectors for every ratio, norm, trial and activation, and a law."""
     each = [_kernel(settings.n, settings.dimension(ratio)) for ratio in settings.ratio]
     each = [one + 400.0 * settings.n**2 for one in each]
-    return settings.trials * len(settings.act) * len(settings.mean_norm) * sum(each)
+    laws = _LAW * len(settings.ratio)
+    return len(settings.act) * len(settings.mean_norm) * (settings.trials * sum(each) + laws)
 
 
 def match(settings: Any) -> float:
@@ -60,6 +64,8 @@ def match(settings: Any) -> float:
 
 def predict(settings: Any) -> float:
     """Of random networks, solved equations and exact kernels, for every value and trial."""
+    from deqcli.studies.predict import line
+
     p, total = settings.law(settings.p).shape(settings.n)[1], 0.0
     for place in map(settings.place, settings.measured):
         samples = place.n + settings.test_size
@@ -71,7 +77,7 @@ def predict(settings: Any) -> float:
         each = [solves if net == Net.DEQ else 2.0 for net in settings.nets]
         total += sum(40.0 * m * (m + p) + samples * m * (p + steps * m) / 2 for steps in each)
         total += len(each) * min(m, place.n) * m * samples
-    return settings.trials * total
+    return settings.trials * total + _PREDICTION * len(settings.nets) * len(line(settings))
 
 
 def accuracy(settings: Any) -> float:

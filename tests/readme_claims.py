@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import head_claims
 import numpy as np
 import pandas as pd
 import predicted_claims
 import training_claims
-from claims_reading import ROOT, findings, settings, span, table, timings, verdicts
+from claims_reading import ROOT, findings, settings, span, table, verdicts
 from scipy.stats import ttest_1samp
 
 from deqcli.display import number
@@ -29,35 +30,6 @@ def around(value: float, half: float | None, places: int) -> str:
     return text.replace("-", "−")
 
 
-def head() -> list[str]:
-    """The figure at the top, its caption."""
-    rows = table("spectrum-tanh")
-    first = rows[rows["source"] == "monte-carlo"].iloc[0]
-    found = findings("spectrum-tanh")["distances"]["monte-carlo"]
-    exact = findings("spectrum-tanh")["distances"]["exact"]
-    law = findings("spectrum-tanh")["law"]
-    isolated = int(rows[rows["source"] == "equivalent"]["isolated"].sum())
-    words = {1: "isolated eigenvalue", 2: "two isolated eigenvalues"}
-    measured = np.sort(rows[(rows["source"] == "exact") & rows["isolated"]]["eigenvalue"])[::-1]
-    places = np.array([spike["position"] for spike in law["spikes"]])
-    off = 100 * float(np.abs(places / measured - 1).max())
-    shares = [100 * sum(spike["alignment"]) for spike in law["spikes"]]
-    return [
-        f"*Eigenvalues of the kernel Λ of a tanh DEQ on {first['n']} samples of a two-class Gaussian "
-        f"mixture. Blue: the average over {first['realizations']} random networks of width "
-        f"{first['width']}. Red: a matrix written down in closed form, as in the papers and (dotted) "
-        "with every sample's own norm in it. Black: the law that the eigenvalues follow, computed "
-        f"without any sample. It also says where the {words[isolated]} lie (the exact kernel's are "
-        f"{off:.1f} % away at most), and that classes make {span(shares, '.0f', ' %')} of their "
-        f"eigenvectors. From the papers' matrix the average is {found['distance']:.2g} away, "
-        f"{100 * found['relative']:.2g} % of ‖Λ‖. Of that norm, {found['norm']:.3g}, the inputs make "
-        f"{found['input_norm']:.3g} by σb² XᵀX, which both matrices have; of G, the part that the "
-        f"network adds, it is {100 * found['network_relative']:.2g} %. The exact kernel is "
-        f"{exact['distance']:.2g} from the papers' matrix and {exact['own_norm']:.2g} from the dotted "
-        "one.*"
-    ]
-
-
 def found() -> list[str]:
     """What was found, a line each."""
     curves, size = findings("icml-error-vs-n"), max(settings("icml-error-vs-n")["n"])
@@ -67,58 +39,31 @@ def found() -> list[str]:
         (float(before), float(after))
         for before, after in re.findall(r"(0\.\d{4}) → (0\.\d{4})", text)
     ]
-    # "as near as promised", "follows": by the verdicts of the summary.
+    # "as near as promised": by the verdicts of the summary.
     assert set(verdicts("icml/error-vs-n").values()) == {AGREES}
-    paths = [each for name, each in verdicts("gen/figure-1").items() if "largest distance" in name]
-    assert paths == [AGREES, AGREES]
     return [
-        f"* The closed forms are as near as promised: their relative error falls like n to the power "
-        f"{span(curves['slopes'].values())}, for four activations. With every sample's own norm in "
-        f"place of the mean norm they are {span(curves['own_gains'].values(), '.0f')} times nearer at "
-        f"n = {size} "
-        "([against the papers](docs/findings.md#against-the-papers)).",
-        f"* One hidden layer is mostly enough, also on images: {len(pairs)} twins that were fitted to a DEQ's "
-        f"kernel are {100 * max(after for _, after in pairs):.1f} % from it at most, on samples that "
-        "they were not fitted to. Twins that have the papers' four scalars are up to "
-        f"{100 * max(b for b, _ in pairs):.0f} % from it "
+        "* The closed forms are as near as promised: relative errors fall like n to the power "
+        f"{span(curves['slopes'].values())}. With every sample's own norm they are "
+        f"{span(curves['own_gains'].values(), '.0f')} times nearer at n = {size} "
+        "([more](docs/findings.md#against-the-papers)).",
+        f"* One hidden layer is mostly enough, also on images: {len(pairs)} fitted twins are "
+        f"{100 * max(after for _, after in pairs):.1f} % from the DEQ's kernel at most, those with the "
+        f"papers' four scalars up to {100 * max(b for b, _ in pairs):.0f} % "
         "([twins](docs/findings.md#twins-on-real-data)).",
-        f"* Does the twin train like the DEQ, and a plain network not? {training_claims.in_short()} "
+        f"* {training_claims.in_short()} "
         "([training](docs/findings.md#does-the-twin-train-like-the-deq)).",
-        f"* Does it classify like the DEQ? {predicted_claims.classifies()} "
+        f"* {predicted_claims.classifies()} "
         "([figure](docs/findings.md#the-test-error-before-training)).",
-        f"* {whole()} ([whole data sets](docs/large.md)).",
-        f"* Training only the implicit layer follows the linearised path, but not for the reason that "
-        "is proved: the kernel changes "
-        f"{span(_kernel_changes(), '.0f')} times more than the proof allows at the largest width "
-        "([promises](docs/findings.md#does-training-only-the-implicit-layer-keep-its-promises)).",
-        f"* {len(ERRATA)} misprinted formulas of the papers were measured: corrected, each comes near "
-        f"the exact kernel like n^-1/2 (fitted powers {_slopes('right')}, ± {_half():.2f} at most), as "
-        f"printed none does ({_slopes('printed')}; "
+        f"* {len(ERRATA)} misprinted formulas: corrected, their errors fall like n^-1/2 (fitted powers "
+        f"{_slopes('right')}), as printed they do not ({_slopes('printed')}; "
         "[errata](docs/findings.md#what-was-found-wrong-in-the-papers)).",
+        head_claims.image(
+            predicted_claims.STEMS["two"],
+            "Test error of a ReLU DEQ, its two-layer twin and a plain network against width",
+            'width="800"',
+        ),
+        predicted_claims.caption(),
     ]
-
-
-def whole() -> str:
-    """Say how near the closed forms are on all of MNIST, and what that took."""
-    here, took = findings("mnist-60000")["distances"]["exact"], timings("mnist-60000")
-    minutes = (took["points"] + took["assembly"]) / 60
-    # What is a share of ‖Λ‖ is so many times the share of what the network adds.
-    times = here["network_relative"] / here["relative"]
-    own = here["own_norm"] / here["norm"]
-    return (
-        f"All {settings('mnist-60000')['n']} images of MNIST at once: the exact kernel Λ of a tanh DEQ "
-        f"is {100 * here['relative']:.2g} % of its norm from the papers' matrix "
-        f"({100 * here['network_relative']:.2g} % of G, what the network adds), and {100 * own:.2g} % "
-        f"({100 * times * own:.2g} % of G) from the one with own norms. That took "
-        f"{took['peak_bytes'] / 1e9:.1f} GB and {minutes:.0f} minutes on {took['jobs']} core"
-    )
-
-
-def _kernel_changes() -> pd.Series:
-    """Return by how much the kernel changes, in units of what the proof allows, widest runs."""
-    runs = _flow_runs()
-    change = runs["kernel_change"] / (runs["lambda0"] / 2)
-    return change[runs["width"] == runs["width"].max()]
 
 
 def papers() -> list[str]:
@@ -164,6 +109,8 @@ def papers() -> list[str]:
         f"averages differ by {narrow['monte-carlo']['noise_floor']:.2f}; the width is not given.",
         f"In Figure 1 (right) the distance depends on the scale of the images, which is open: "
         f"{one:.3g} with a mean squared norm of 1, {unit:.3g} with every sample of norm 1.",
+        *head_claims.headline(),
+        head_claims.whole(),
     ]
 
 
@@ -387,7 +334,7 @@ def _trials() -> int:
 
 #: The sections of README and docs/findings.md that speak of results; the first has no heading.
 SECTIONS: dict[str, Callable[[], list[str]]] = {
-    "": head,
+    "": head_claims.head,
     "What was found": found,
     "Against the papers": papers,
     "Does the twin train like the DEQ?": training_claims.section,

@@ -19,7 +19,7 @@ from deqcli.cli.studies import StudyCommand
 from deqcli.reproduction import presets, summary
 from deqcli.reproduction.running import Outcome
 from deqcli.runs import tables
-from deqcli.runs.execute import Result
+from deqcli.runs.result import Result
 
 ROOT = Path(__file__).parents[1]
 TEXTS = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/findings.md")]

@@ -35,7 +35,7 @@ ONLY = {
     "figures": {"figures", "paired", "display", "vocabulary"},
 }
 #: Where a figure is saved, and where one is only a type.
-NAMES_FIGURES = {"runs/files.py", "runs/execute.py", "study.py", "plot.py"}
+NAMES_FIGURES = {"runs/files.py", "runs/result.py", "study.py", "plot.py"}
 
 
 def module_of(parts: tuple[str, ...]) -> str:

@@ -91,7 +91,9 @@ def test_python_example_runs(code, tmp_path):
 def test_figures_and_links_exist(path):
     """Pages that are made when the site is built are there as sources."""
     made = {"papers.md": "papers.in", "gallery": "examples"}
-    for target in re.findall(r"\]\(([^)#\s\\]+)[^)\s\\]*\)", path.read_text(encoding="utf-8")):
+    text = path.read_text(encoding="utf-8")
+    targets = re.findall(r"\]\(([^)#\s\\]+)[^)\s\\]*\)", text)
+    for target in targets + re.findall(r'<img [^>]*src="([^"]+)"', text):
         first = Path(target).parts[0]
         if "://" not in target:
             there = path.parent / made.get(first, target)

@@ -14,8 +14,8 @@ from deqcli.quantities import Claim, Measured, Printed, Quantity, verdict
 from deqcli.reproduction import presets, running, summary
 from deqcli.reproduction.presets import FigureText, Preset
 from deqcli.runs import files, reading
-from deqcli.runs.execute import Result
 from deqcli.runs.parallel import Failure
+from deqcli.runs.result import Result
 
 
 def judge(paper, value, spread=None, cut=()):

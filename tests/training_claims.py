@@ -181,18 +181,17 @@ def two_layers() -> str:
 
 
 def in_short() -> str:
-    """Say for the README what :func:`two_layers` says, and how near one layer is."""
+    """Say for the README what :func:`two_layers` says."""
     two_layers()  # has the assertions
     theta, shallow = (
         {gap["net"]: gap for gap in findings(stem)["gaps"]}
         for stem in (accuracy_section.RATES[0], accuracy_section.SHALLOW)
     )
     return (
-        "The twin nearly does, and for a plain network it depends on the depth: loss over the DEQ's "
-        f"after {settings(accuracy_section.SHALLOW)['epochs']} epochs, at equal scale, is "
-        f"{accuracy_section.ratio(theta['matched'])} for the papers' twin, "
-        f"{accuracy_section.ratio(theta['plain'])} for a plain network of two layers, "
-        f"{accuracy_section.ratio(shallow['plain'])} for one plain layer"
+        "Does the papers' twin train like the DEQ? Nearly: its loss is "
+        f"{accuracy_section.ratio(theta['matched'])} of the DEQ's. One plain layer does, too, "
+        f"{accuracy_section.ratio(shallow['plain'])}, two do not, "
+        f"{accuracy_section.ratio(theta['plain'])}"
     )
 
 

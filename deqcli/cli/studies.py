@@ -15,7 +15,7 @@ from deqcli.settings import Settings
 from deqcli.study import Study
 
 if TYPE_CHECKING:
-    from deqcli.runs.execute import Result
+    from deqcli.runs.result import Result
 
 logger = logging.getLogger("deqcli")
 

@@ -15,7 +15,7 @@ import functools
 import hashlib
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,10 +24,12 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deqcli.checks import shown
 from deqcli.data.dataset import Dataset
 from deqcli.data.readers import UNPACKED, read_npz, read_npz_headers
-from deqcli.errors import DataError
+from deqcli.errors import DataError, InputError
 from deqcli.runs import memory
+from deqcli.runs.files import write_npz
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,6 +146,12 @@ def _parse(path: Path, sha256: str) -> Dataset:
             X, y = arrays["X"], arrays["y"]
         else:
             X, y, details["label_column"] = _read_csv(file, path)
+    return _dataset(X, y, path, details)
+
+
+def _dataset(
+    X: NDArray[Any], y: NDArray[Any], path: Path | str, details: Mapping[str, object]
+) -> Dataset:
     shape = _check_shape(X.shape, X.dtype, path)
     labels, classes = _check_labels(y, shape[0], path)
     return Dataset(_check_values(X.reshape(shape), path), labels, str(path), classes, details)
@@ -162,7 +170,7 @@ def _outline(path: Path, sha256: str) -> Outline:
     return Outline(shape, labels, classes, UNPACKED * math.prod(shape) * dtype.itemsize)
 
 
-def _check_shape(shape: tuple[int, ...], dtype: np.dtype[Any], path: Path) -> tuple[int, int]:
+def _check_shape(shape: tuple[int, ...], dtype: np.dtype[Any], path: Path | str) -> tuple[int, int]:
     """Return the shape of samples whose further axes are flattened."""
     if dtype.kind not in "biuf":
         raise DataError(f"{path} has X of type {dtype}; it must hold real numbers.")
@@ -173,7 +181,9 @@ def _check_shape(shape: tuple[int, ...], dtype: np.dtype[Any], path: Path) -> tu
     return shape[0], math.prod(shape[1:])
 
 
-def _check_labels(y: NDArray[Any], n: int, path: Path) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def _check_labels(
+    y: NDArray[Any], n: int, path: Path | str
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
     if y.shape != (n,):
         raise DataError(
@@ -182,7 +192,57 @@ def _check_labels(y: NDArray[Any], n: int, path: Path) -> tuple[NDArray[np.int64
     return number_labels(y, path)
 
 
-def number_labels(y: NDArray[Any], path: Path) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def save(samples: Any, folder: Path) -> Path:
+    """Write samples that a person has in Python to a file of the folder, named by its content.
+
+    Parameters
+    ----------
+    samples : DataFrame, pair (X, y) or Dataset
+        The labels of a DataFrame are in the column that :func:`read` takes of a ``.csv``.
+    folder : Path
+
+    Raises
+    ------
+    InputError
+        If they are nothing of this kind.
+    DataError
+        If they cannot be used; the sentence says why.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = save((np.eye(2), ["dog", "cat"]), Path(folder))
+    ...     path.name, read(path)[0].classes
+    ('samples-d7186476.npz', ('cat', 'dog'))
+    """
+    import pandas as pd
+
+    if isinstance(samples, Dataset):
+        samples = samples.X, samples.labels
+    if isinstance(samples, pd.DataFrame):
+        X, y, _ = _split(samples, "`data`", "at sample", 0)
+    else:
+        try:
+            X, y = (np.asarray(part) for part in samples)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"`data` is {shown(samples)}; give a name, a file, a DataFrame with the labels in "
+                "its column y, a pair (X, y) of arrays, or what deqcli.load returns."
+            ) from None
+        y = _labels(pd.Series(y), "`data`", "at sample", 0) if y.ndim == 1 else y
+    X, y = (np.ascontiguousarray(part) for part in (_dataset(X, y, "`data`", {}).X, y))
+    content = hashlib.sha256(f"{X.dtype} {X.shape} {y.dtype}".encode())
+    for array in (X, y):
+        content.update(array.data)
+    path = folder / f"samples-{content.hexdigest()[:8]}.npz"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_npz(path, {"X": X, "y": y})
+    return path
+
+
+def number_labels(y: NDArray[Any], path: Path | str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Number the labels 0 ... K-1 in sorted order and name the classes.
 
     Examples
@@ -207,7 +267,7 @@ def number_labels(y: NDArray[Any], path: Path) -> tuple[NDArray[np.int64], tuple
     return labels.reshape(-1).astype(np.int64), tuple(str(value) for value in values)
 
 
-def _check_values(X: NDArray[Any], path: Path) -> NDArray[Any]:
+def _check_values(X: NDArray[Any], path: Path | str) -> NDArray[Any]:
     # A limit of float64, since half precision has no number as large.
     limit = np.float64(_LARGEST_VALUE)
     if X.dtype.kind == "f" and not (np.abs(X) < limit).all():
@@ -233,17 +293,30 @@ def _read_csv(file: IO[bytes], path: Path) -> tuple[NDArray[Any], NDArray[Any], 
         raise DataError(f"{path} has no header; its first line must name the columns.")
     if not isinstance(table.index, pd.RangeIndex):
         raise DataError(f"{path} has more values in a line than names in its header.")
+    # Lines are counted from 1, and the header is the first.
+    return _split(table, path, "in line", 2)
+
+
+def _split(
+    table: pd.DataFrame, path: Path | str, place: str, first: int
+) -> tuple[NDArray[Any], NDArray[Any], str]:
+    """Return features, labels and the column of these; rows are counted from ``first``."""
+    names = [str(name) for name in table.columns]
+    table = table.set_axis(names, axis=1)
     if table.empty:
         raise DataError(f"{path} has no samples.")
     label = _label_column(names, path)
     features = table.drop(columns=label)
-    for name in features:
-        if features[name].dtype.kind not in "biuf":
+    for name, dtype in features.dtypes.items():
+        if dtype.kind not in "biuf":
             raise DataError(
                 f"{path} has text in the column {name!r}; all columns but the label "
                 f"({label!r}) must be numbers."
             )
-    return features.to_numpy(), _labels(table[label], path), label
+    X = features.to_numpy()
+    if X.dtype.kind == "O":  # whole numbers with gaps, or of unlike types
+        X = features.to_numpy(dtype=float, na_value=np.nan)
+    return X, _labels(table[label], path, place, first), label
 
 
 def _csv_bytes(path: Path) -> int:
@@ -255,7 +328,7 @@ def _csv_bytes(path: Path) -> int:
     return path.stat().st_size + 2 * 8 * cells
 
 
-def _label_column(names: list[str], path: Path) -> str:
+def _label_column(names: list[str], path: Path | str) -> str:
     special = [name for name in names if name in ("y", "label")]
     if len(special) > 1:
         raise DataError(f"{path} has both a column 'y' and a column 'label'; keep one.")
@@ -269,11 +342,10 @@ def _label_column(names: list[str], path: Path) -> str:
     return names[-1]
 
 
-def _labels(column: pd.Series[Any], path: Path) -> NDArray[Any]:
+def _labels(column: pd.Series[Any], path: Path | str, place: str, first: int) -> NDArray[Any]:
     if column.isna().any():
-        # + 2: lines are counted from 1, and the header is the first
-        line = int(np.flatnonzero(column.isna().to_numpy())[0]) + 2
-        raise DataError(f"{path} has no label in line {line}.")
+        row = int(np.flatnonzero(column.isna().to_numpy())[0])
+        raise DataError(f"{path} has no label {place} {row + first}.")
     if column.dtype.kind in "biuf":
         return column.to_numpy()
     return column.astype(str).to_numpy(dtype=np.str_)

@@ -11,7 +11,8 @@ from typing import Literal
 from deqcli.errors import DeqcliError
 from deqcli.quantities import Quantity, draw_interval
 from deqcli.reproduction.presets import Preset
-from deqcli.runs.execute import Result, run
+from deqcli.runs.execute import run
+from deqcli.runs.result import Result
 from deqcli.shared_settings import SourceSettings
 
 logger = logging.getLogger("deqcli")

@@ -4,7 +4,10 @@ A study counts its work W in multiplications (:meth:`deqcli.study.Study.work`). 
 smaller sizes and counts, of :math:`W_1` and about :math:`W_1/4`, give the speed v without what
 every run costs besides:
 
-.. math:: v = \frac{W_1 - W_2}{t_1 - t_2}, \qquad T = t_1 + (W/\text{jobs} - W_1)/v.
+.. math:: v = \frac{W_1 - W_2}{t_1 - t_2}, \qquad T = t_0 + t_1 + (W/\text{jobs} - W_1)/v,
+
+where :math:`t_0` is what the very first of them takes longer than when it is done again: reading
+data, fitting a twin.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ SIZES = ("n", "p", "width", "widths", "train_size", "test_size")
 _LEAST = 32
 #: Settings that say how often the same is done, and how often in a trial run.
 COUNTS = {"realizations": 8, "trials": 1, "epochs": 1, "steps": 10}
+#: Settings that list what is done one after the other; trial runs have the first, or two.
+LISTS = ("ratio", "mean_norm", "values")
 #: Work of a trial run: about a second.
 _TRIAL = 2e10
 
@@ -52,11 +57,11 @@ def estimate_seconds(
     work = study.work(settings)
     if work <= 0:
         return None
-    larger = _shrunk_to(study, settings, _TRIAL)
-    smaller = _shrunk_to(study, settings, study.work(larger) / 4)
+    larger = _shrunk_to(study, settings, _TRIAL, 2)
+    smaller = _shrunk_to(study, settings, study.work(larger) / 4, 1)
     try:
-        # Each twice: what is prepared once, such as real data and their law, is not counted.
-        measure(smaller)
+        # Each twice: what is prepared once, such as real data and their law, says nothing of speed.
+        first = measure(smaller)
         before = measure(smaller)
         measure(larger)
         after = measure(larger)
@@ -66,24 +71,24 @@ def estimate_seconds(
     # The same work, or noise, says nothing of the speed but that it is at least this.
     gained = after - before if done > less and after > 1.1 * before else after
     speed = (done - less if gained != after else done) / max(gained, 1e-6)
-    return after + max(work / jobs - done, 0.0) / speed
+    return max(first - before, 0.0) + after + max(work / jobs - done, 0.0) / speed
 
 
-def _shrunk_to(study: Study[Any, Any], settings: Settings, work: float) -> Settings:
+def _shrunk_to(study: Study[Any, Any], settings: Settings, work: float, listed: int) -> Settings:
     """Return settings with few counts, and sizes so much smaller that their work is about this."""
     low, high = 0.0, 1.0
-    best = _shrunk(settings, high)
+    best = _shrunk(settings, high, listed)
     if study.work(best) <= work:
         return best
     for _ in range(12):
         middle = 0.5 * (low + high)
-        best = _shrunk(settings, middle)
+        best = _shrunk(settings, middle, listed)
         low, high = (middle, high) if study.work(best) < work else (low, middle)
     return best
 
 
-def _shrunk(settings: Settings, factor: float) -> Settings:
-    """Return settings with all sizes times a factor, and few counts."""
+def _shrunk(settings: Settings, factor: float, listed: int) -> Settings:
+    """Return settings with all sizes times a factor, few counts and so many entries of lists."""
     smaller = dataclasses.replace(settings)
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
@@ -91,6 +96,8 @@ def _shrunk(settings: Settings, factor: float) -> Settings:
             value = _scaled(value, factor)
         elif field.name in COUNTS and isinstance(value, int):
             value = min(value, COUNTS[field.name])
+        elif field.name in LISTS and isinstance(value, tuple):
+            value = value[:listed]
         # Past the checks, as a whole: sizes belong together, and a run checks what it is given.
         object.__setattr__(smaller, field.name, value)
     return smaller

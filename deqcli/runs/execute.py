@@ -8,114 +8,26 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 # Loaded here, before threads are set: only libraries that are loaded can be told.
 import scipy.linalg  # noqa: F401
 
 from deqcli.checks import POSITIVE, number, of_type, shown
-from deqcli.display import Displayed
-from deqcli.errors import InputError, RunConflictError, RunError
+from deqcli.errors import InputError, RunConflictError
 from deqcli.runs import cluster, files, memory, provenance, tables
 from deqcli.runs.parallel import Failure, pinned, run_points
+from deqcli.runs.result import Result, Status
 from deqcli.runs.store import SUFFIXES, Store
 from deqcli.settings import Settings
 from deqcli.study import Study, get, of_settings, prepared
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
 logger = logging.getLogger("deqcli")
 
 FORMATS = ("png", "pdf", "svg")
-
-Status = Literal["done", "already done", "incomplete", "dry run"]
-
-
-@dataclass(frozen=True, repr=False)
-class Result(Displayed):
-    """What became of a run.
-
-    Attributes
-    ----------
-    study, stem : str
-        The study, and the name that its files share.
-    settings : Settings
-    status : {"done", "already done", "incomplete", "dry run"}
-    points, reused : int
-        All points of the study, and those that were on disk before.
-    memory : int
-        Bytes needed at most by all local processes, or by one worker of a cluster.
-    paths : tuple of Path
-        Files of the finished run: CSV, figures, ``.npz``, JSON, exports; none without ``out``.
-    failures : tuple of Failure
-        Points that have no result.
-    record : mapping
-        The provenance of a finished run, as its JSON has it.
-    """
-
-    study: str
-    stem: str
-    settings: Settings
-    status: Status
-    points: int
-    reused: int
-    memory: int
-    paths: tuple[Path, ...] = ()
-    failures: tuple[Failure, ...] = ()
-    record: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    _table: pd.DataFrame | None = field(default=None, repr=False)
-
-    def _facts(self) -> dict[str, object]:
-        facts: dict[str, object] = {
-            "study": self.study,
-            "name": self.stem,
-            "status": self.status,
-            "points": self.points,
-        }
-        if self._table is not None:
-            facts["table"] = f"{len(self._table)} rows: {', '.join(self._table.columns)}"
-        sentences = get(self.study).sentences(self.findings) if self.record else ()
-        return facts | {f"finding {number}": text for number, text in enumerate(sentences, start=1)}
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """The CSV as it reads back from the disk, with the constants of its record.
-
-        Raises
-        ------
-        RunError
-            If the run did not finish; the first failure is named.
-        """
-        if self._table is None:
-            first = self.failures[0] if self.failures else None
-            reason = f"{first.key}: {first.message}" if first else self.status
-            raise RunError(f"the run {self.stem} has no table: {reason.rstrip('.')}.")
-        return self._table
-
-    @property
-    def findings(self) -> Mapping[str, Any]:
-        """What the study found, as the JSON has it; empty if the run did not finish."""
-        findings: Mapping[str, Any] = self.record.get("findings", {})
-        return findings
-
-    @property
-    def shortcomings(self) -> Sequence[str]:
-        """What of a finished run failed or is infeasible."""
-        return get(self.study).shortcomings(self.findings) if self.record else ()
-
-    @property
-    def exit_code(self) -> int:
-        """3 if points failed or are infeasible, else 0."""
-        return 3 if self.status == "incomplete" or self.shortcomings else 0
-
-    def figure(self) -> Figure:
-        """Draw the figure of the table."""
-        return get(self.study).draw(self.table)
 
 
 def run(
@@ -156,7 +68,11 @@ def run(
         Start over, even over the results of other settings; only say what would be done; show a
         bar on stderr.
     **options
-        Settings by name, such as ``act="tanh"``; the rest has its default.
+        Settings by name, such as ``act="tanh"``; the rest has its default. ``act`` may be a
+        function, and ``data`` samples: a DataFrame with the labels in its column ``y`` or
+        ``label``, or else the last one, a pair (X, y), or what :func:`deqcli.load` returned. They
+        count by their content; samples are left beside the results as ``samples-….npz``, which
+        the recorded command reads.
 
     Returns
     -------
@@ -189,9 +105,7 @@ def run(
         chosen = get(study)
     if settings is not None and options:
         raise InputError("give either settings or single options, not both.")
-    if settings is None:
-        settings = chosen.settings.load(options)
-    elif type(settings) is not chosen.settings:
+    if settings is not None and type(settings) is not chosen.settings:
         raise InputError(f"{type(settings).__name__} is not of the study {chosen.name}.")
     for wanted in formats if isinstance(formats, Sequence) else [formats]:
         if not isinstance(wanted, str) or wanted not in FORMATS:
@@ -203,11 +117,16 @@ def run(
     for key, flag in {"force": force, "dry_run": dry_run, "progress": progress}.items():
         of_type(flag, key, bool, "True or False")
     of_type(out, "out", str | os.PathLike | None, "a text or a path")
-    running = _Run(chosen, settings, tuple(formats), jobs, scheduler, progress)
-    if out is not None:
-        return running.execute(Path(out), name, force=force, dry_run=dry_run)
-    with tempfile.TemporaryDirectory(prefix="deqcli-") as folder:
-        result = replace(running, formats=()).execute(Path(folder), name, dry_run=dry_run)
+    with tempfile.TemporaryDirectory(prefix="deqcli-") as temporary:
+        folder = Path(temporary if out is None else out)
+        if settings is None:
+            # Samples lie beside the results, so that the recorded command finds them.
+            place = Path(temporary) if dry_run else folder
+            settings = chosen.settings.load(chosen.settings.adopt(options, place))
+        running = _Run(chosen, settings, tuple(formats), jobs, scheduler, progress)
+        if out is not None:
+            return running.execute(folder, name, force=force, dry_run=dry_run)
+        result = replace(running, formats=()).execute(folder, name, dry_run=dry_run)
         return replace(result, paths=())
 
 

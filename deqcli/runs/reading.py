@@ -13,7 +13,7 @@ import pandas as pd
 from deqcli.checks import shown
 from deqcli.errors import InputError
 from deqcli.runs import files, tables
-from deqcli.runs.execute import Result
+from deqcli.runs.result import Result
 from deqcli.study import get
 
 _KEYS = ("findings", "hash", "study")

@@ -261,7 +261,7 @@ class Accuracy(Study[AccuracySettings, Prepared]):
         for net in _limits(settings):
             rows = pd.DataFrame(load(_limit_key(net)))
             parts.append(rows.assign(net=f"{net}{paired.LIMIT}", width=paired.INFINITE))
-        table = pd.concat(parts, ignore_index=True).assign(dataset=settings.data)
+        table = pd.concat(parts, ignore_index=True).assign(dataset=settings.source)
         # Whole numbers stay whole beside the empty cells of limits, text is text even of no row.
         table = table.astype({"parameters": "Int64", "peak_memory": "Int64", "status": object})
         table = table.reindex(columns=list(COLUMNS))

@@ -15,6 +15,7 @@ from deqcli.shared_settings import (
     DeqSettings,
     MonteCarloSettings,
     SourceSettings,
+    adopt_activations,
     kernel_setting,
 )
 from deqcli.storage import MOST_DENSE
@@ -45,6 +46,7 @@ class ErrorSettings(MonteCarloSettings, SourceSettings):
         split=split_activations,
         suggestions=ACTIVATIONS,
         metavar="NAME,…",
+        adopt=adopt_activations,
     )
     sigma_a2: float = with_default(DeqSettings, "sigma_a2", 0.2)
     sigma_b2: float = with_default(DeqSettings, "sigma_b2", None)

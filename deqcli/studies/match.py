@@ -209,7 +209,7 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         table = pd.concat(frames, ignore_index=True)
         table["act"] = activation(settings.act).name
         table["sigma_a2"] = settings.sigma_a2
-        table["data"] = settings.data if model is not None else f"tau0 = {twin.tau0:g}"
+        table["data"] = settings.source if model is not None else f"tau0 = {twin.tau0:g}"
         table["n"] = 0 if model is None else model.inputs.data.n_samples
         table["feasible"] = twin.feasible
         return Assembled(table, findings)

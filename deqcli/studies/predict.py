@@ -323,7 +323,7 @@ class Predict(Study[PredictSettings, Prepared]):
                 )
         table = pd.DataFrame(rows).assign(
             against=settings.against, act=settings.act, kernel=settings.kernel.value,
-            data=settings.data,
+            data=settings.source,
         )  # fmt: skip
         first = next(iter(prepared.networks.values()))
         layers = {net.value: len(network.acts) for net, network in first.items()}

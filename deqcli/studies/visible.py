@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from deqcli.errors import InputError
 from deqcli.quantities import Finished, Measured, Quantity
 from deqcli.settings import setting, split_activations, with_default
-from deqcli.shared_settings import DeqSettings, SeedSettings, kernel_setting
+from deqcli.shared_settings import DeqSettings, SeedSettings, adopt_activations, kernel_setting
 from deqcli.study import Assembled, Study, Tolerance
 from deqcli.vocabulary import ACTIVATIONS, Kernel
 
@@ -36,6 +36,7 @@ class VisibleSettings(SeedSettings):
         split=split_activations,
         suggestions=ACTIVATIONS,
         metavar="NAME,…",
+        adopt=adopt_activations,
     )
     sigma_a2: float = with_default(DeqSettings, "sigma_a2", 0.2)
     sigma_b2: float = with_default(DeqSettings, "sigma_b2", None)

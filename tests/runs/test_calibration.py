@@ -94,3 +94,26 @@ def test_a_time_in_words():
     assert words == [
         "a second", "80 seconds", "2 minutes", "83 minutes", "1.7 hours", "27.8 hours", "11.6 days",
     ]  # fmt: skip
+
+
+def test_what_is_prepared_once_is_counted_once():
+    settings = SPECTRUM.settings.load({})
+    seen = []
+
+    def first_is_slow(small):
+        seen.append(small)
+        return clock(small) + (3.0 if len(seen) == 1 else 0.0)
+
+    told = estimate_seconds(SPECTRUM, settings, 1, first_is_slow)
+    assert told == pytest.approx(3.2 + SPECTRUM.work(settings) / 2e10)
+
+
+@pytest.mark.parametrize("name", ["visible", "predict"])
+def test_trial_runs_solve_few_equations(name):
+    """Laws and predictions are as slow for small sizes as for large ones."""
+    chosen, seen = study.get(name), []
+    settings = chosen.settings.load({})
+    estimate_seconds(chosen, settings, 1, lambda small: seen.append(small) or 1.0)
+    assert len(seen) == 4
+    for small in seen:
+        assert chosen.work(small) < 0.2 * chosen.work(settings)
