@@ -29,7 +29,7 @@ from deqcli.data.dataset import Dataset
 from deqcli.data.readers import UNPACKED, read_npz, read_npz_headers
 from deqcli.errors import DataError, InputError
 from deqcli.runs import memory
-from deqcli.runs.files import write_npz
+from deqcli.runs.files import make_folder, write_npz
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -237,7 +237,7 @@ def save(samples: Any, folder: Path) -> Path:
         content.update(array.data)
     path = folder / f"samples-{content.hexdigest()[:8]}.npz"
     if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         write_npz(path, {"X": X, "y": y})
     return path
 
