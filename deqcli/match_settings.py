@@ -38,7 +38,10 @@ class MatchSettings(MonteCarloSettings, SampleSettings, DeqSettings):
         "ICLR's equations, corrected or as printed.",
         choices=("auto", "htanh", "lrelu", "quadratic", "cubic", *FITTED, *COROLLARY_2),
     )
-    layers: str = setting("auto", "Hidden layers of the twin.", choices=("1", "2", "auto"))
+    layers: str = setting(
+        "auto", "Hidden layers of the twin; on data 1 or 2 takes the nearest of all families.",
+        choices=("1", "2", "auto"),
+    )  # fmt: skip
     design: int = setting(
         200, "Samples that the twin is fitted to, at most half; it is judged on the others, and "
         "the DEQ is centred at the root mean squared norm of all. 0: no fit, the papers' four "

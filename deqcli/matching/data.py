@@ -81,7 +81,9 @@ def fit_twin(
         starts = _starts(name, depth, centred, target, ends, unit)
         ends.append(problem.fit(name, depth, starts))
         distances.append(comparison.distance(ends[-1].acts))
-        if ends[-1].distance <= _MARGIN * limit and distances[-1] <= limit:
+        near = ends[-1].distance <= _MARGIN * limit and distances[-1] <= limit
+        # A depth that is asked for has its nearest network, not the first that will do.
+        if near and layers == "auto":
             best = ends[-1]
             break
     else:

@@ -59,6 +59,7 @@ def match(
         ``htanh``, ``lrelu``, ``quadratic``, ``cubic``, on data also ``spline`` (piecewise linear)
         and ``quintic``, or ``auto`` for the smallest that does.
     layers : 1, 2 or "auto"
+        On data, 1 or 2 takes the nearest of all families, not the first that does.
     X : array of shape (n, p), optional
         Samples in rows, at least 20, scaled as the network will see them.
     within : float
