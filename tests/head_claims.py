@@ -53,10 +53,24 @@ def headline() -> list[str]:
     ]
 
 
+def whole_in_short() -> str:
+    """Say the same of all of MNIST in a line."""
+    here, took = findings("mnist-60000")["distances"]["exact"], timings("mnist-60000")
+    return (
+        f"On all {settings('mnist-60000')['n']} images of MNIST they are {100 * here['relative']:.2g} % "
+        f"and {100 * here['own_norm'] / here['norm']:.2g} % of ‖Λ‖ away, in "
+        f"{took['peak_bytes'] / 1e9:.1f} GB and {_minutes(took):.0f} minutes on {took['jobs']} core "
+        "([figure](docs/large.md))."
+    )
+
+
+def _minutes(took: dict[str, float]) -> float:
+    return (took["points"] + took["assembly"]) / 60
+
+
 def whole() -> str:
     """Say how near the closed forms are on all of MNIST, and what that took."""
     here, took = findings("mnist-60000")["distances"]["exact"], timings("mnist-60000")
-    minutes = (took["points"] + took["assembly"]) / 60
     # What is a share of ‖Λ‖ is so many times the share of what the network adds.
     times = here["network_relative"] / here["relative"]
     own = here["own_norm"] / here["norm"]
@@ -65,6 +79,6 @@ def whole() -> str:
         f"is {100 * here['relative']:.2g} % of its norm from the papers' matrix "
         f"({100 * here['network_relative']:.2g} % of G, what the network adds), and {100 * own:.2g} % "
         f"({100 * times * own:.2g} % of G) from the one with own norms. That took "
-        f"{took['peak_bytes'] / 1e9:.1f} GB and {minutes:.0f} minutes on {took['jobs']} core "
+        f"{took['peak_bytes'] / 1e9:.1f} GB and {_minutes(took):.0f} minutes on {took['jobs']} core "
         "([how](large.md))."
     )

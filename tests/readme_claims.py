@@ -45,7 +45,7 @@ def found() -> list[str]:
         "* The closed forms are as near as promised: relative errors fall like n to the power "
         f"{span(curves['slopes'].values())}. With every sample's own norm they are "
         f"{span(curves['own_gains'].values(), '.0f')} times nearer at n = {size} "
-        "([more](docs/findings.md#against-the-papers)).",
+        f"([more](docs/findings.md#against-the-papers)). {head_claims.whole_in_short()}",
         f"* One hidden layer is mostly enough, also on images: {len(pairs)} fitted twins are "
         f"{100 * max(after for _, after in pairs):.1f} % from the DEQ's kernel at most, those with the "
         f"papers' four scalars up to {100 * max(b for b, _ in pairs):.0f} % "
