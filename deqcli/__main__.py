@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import io
 import os
 import signal
 import sys
@@ -49,11 +50,15 @@ def _unraisable(args: UnraisableHookArgs) -> None:
 
 
 def _open_streams() -> None:
-    """Let streams that the caller closed lead nowhere, before a file takes their number."""
+    """Let streams that the caller closed lead nowhere, and standard output take every text."""
+    # Before a file takes their number.
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             os.dup2(os.open(os.devnull, os.O_RDWR), number)
             setattr(sys, name, os.fdopen(number, "w" if number else "r"))
+    # What the terminal's encoding lacks, be it a sign or a name that is no text, is shown escaped.
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 if __name__ == "__main__":

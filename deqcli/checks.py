@@ -110,6 +110,25 @@ def one_of(value: Any, name: str, known: Collection[str]) -> str:
     raise InputError(f"`{name}` is {shown(value)}; take one of {', '.join(known)}.")
 
 
+def utf8(text: str, name: str) -> str:
+    r"""Return a text that files can keep; what the system takes for a name need not be one.
+
+    Examples
+    --------
+    >>> utf8("b\udce9d.npz", "data")
+    Traceback (most recent call last):
+    ...
+    deqcli.errors.InputError: `data` is 'b\udce9d.npz', which is not UTF-8; give another name.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"`{name}` is {shown(text)}, which is not UTF-8; give another name."
+        ) from None
+    return text
+
+
 def generator(rng: Any) -> np.random.Generator:
     """Return a random generator of numpy, or say that it is none."""
     from numpy.random import Generator  # here, for the sake of a light ``--help``

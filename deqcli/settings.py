@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from deqcli.checks import SMALLEST, Range, number, shown
+from deqcli.checks import SMALLEST, Range, number, shown, utf8
 from deqcli.errors import InputError
 from deqcli.vocabulary import Named, Word, suggestion
 
@@ -183,7 +183,7 @@ class Option:
             raise InputError(f"`{self.name}` is {shown(value)}; give {self._wanted()}.") from None
         if self.choices and converted not in self.choices:
             raise InputError(f"`{self.name}` is {shown(value)}; {suggestion(value, self.choices)}")
-        return converted
+        return converted if isinstance(converted, bool) else utf8(converted, self.name)
 
     def _wanted(self) -> str:
         if self.choices:

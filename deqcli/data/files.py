@@ -259,12 +259,16 @@ def number_labels(y: NDArray[Any], path: Path | str) -> tuple[NDArray[np.int64],
                 "numbers must be whole and below 2^53."
             )
         y = y.astype(np.int64)
-    elif y.dtype.kind == "S":
-        y = np.char.decode(y, "utf-8", "replace")
-    elif y.dtype.kind not in "biuU":
+    elif y.dtype.kind not in "biuUS":
         raise DataError(f"{path} has labels of type {y.dtype}; they must be numbers or text.")
     values, labels = np.unique(y, return_inverse=True)
-    return labels.reshape(-1).astype(np.int64), tuple(str(value) for value in values)
+    try:
+        # Not replaced by a sign for all that is no text: different labels would become one.
+        names = tuple(v.decode() if isinstance(v, bytes) else str(v) for v in values)
+        "".join(names).encode()
+    except UnicodeError:
+        raise DataError(f"{path} has labels that are not UTF-8; give them as such.") from None
+    return labels.reshape(-1).astype(np.int64), names
 
 
 def _check_values(X: NDArray[Any], path: Path | str) -> NDArray[Any]:

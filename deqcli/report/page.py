@@ -34,7 +34,7 @@ def linked(contents: Contents, results: Path, page: Path) -> Contents:
             "CSV": results / f"{entry.stem}.csv",
         }
         return {
-            label: quote(Path(os.path.relpath(path, page.parent)).as_posix())
+            label: quote(os.fsencode(Path(os.path.relpath(path, page.parent)).as_posix()))
             for label, path in there.items()
             if entry.present and path.is_file()
         }

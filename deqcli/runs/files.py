@@ -174,8 +174,11 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    r"""Write UTF-8 text, with ``\n`` line ends on every system."""
-    write_bytes(path, text.encode())
+    r"""Write UTF-8 text, with ``\n`` line ends on every system.
+
+    Names of files that are not UTF-8, which Python keeps as lone surrogates, are shown with "?".
+    """
+    write_bytes(path, text.encode(errors="replace"))
 
 
 def write_json(path: Path, value: Any) -> None:

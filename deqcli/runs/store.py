@@ -20,6 +20,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from deqcli.checks import utf8
 from deqcli.errors import InputError, RunConflictError, RunError
 from deqcli.runs import files, provenance
 from deqcli.runs.lock import hold
@@ -65,7 +66,7 @@ class Store:
         if not stem or stem.startswith(".") or re.search(r"[/\\\0]", stem):
             raise InputError(f"`name` is {stem!r}; give a file name without folders or suffix.")
         self.out = out
-        self.stem = stem
+        self.stem = utf8(stem, "name")
         self.identity = dict(identity)
         self.hash = provenance.identity_hash(identity)
         self._parts = out / f"{stem}.parts"

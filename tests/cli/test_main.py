@@ -250,6 +250,63 @@ def test_an_interrupt_that_python_drops_is_sent_again():
     assert (done.returncode, done.stdout, done.stderr) == (130, "dropped\n", "")
 
 
+#: As Python has a name whose bytes are no UTF-8.
+ODD = "b\udce9d"
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("spectrum", "--data", f"{ODD}.npz"), "--data is 'b\\udce9d.npz', which is not UTF-8"),
+        (("predict", "--data", f"{ODD}.csv"), "--data is 'b\\udce9d.csv', which is not UTF-8"),
+        (("match", "--name", ODD), "--name is 'b\\udce9d', which is not UTF-8"),
+        (("match", "--data", "mnist", "--data-dir", ODD), "--data-dir is 'b\\udce9d', which"),
+        (("match", "--act", ODD), "--act is 'b\\udce9d', which is not UTF-8"),
+        (("report", "--results", ODD), "There is no folder b\\udce9d"),
+        (("results", ODD), "there is no folder b\\udce9d"),
+        (("match", "--config", f"{ODD}.toml"), "--config"),
+        (("reproduce", ODD), "There is no preset"),
+    ],
+)
+def test_names_that_are_not_utf8_are_refused(words, complaint, tmp_path):
+    (tmp_path / f"{ODD}.npz").write_bytes(b"")
+    (tmp_path / f"{ODD}.csv").write_bytes(b"")
+    before = sorted(tmp_path.iterdir())
+    done = spoken(words, tmp_path)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert complaint.encode() in done.stderr
+    assert b"Traceback" not in done.stderr
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def spoken(words, folder):
+    """Run a command where standard output takes nothing but UTF-8, as in most locales."""
+    return subprocess.run(
+        [sys.executable, "-m", "deqcli", *map(os.fsencode, words)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8:strict"},
+        capture_output=True,
+    )
+
+
+def test_folders_that_are_not_utf8_can_be_used(tmp_path):
+    """And files that are named so, which a report shows as well as it can."""
+    (tmp_path / f"{ODD}.toml").write_text("n = 60\np = 80\n")
+    done = spoken(("match", "--config", f"{ODD}.toml", "--out", ODD, "--name", "m"), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert b"b\\udce9d/m.csv" in done.stdout
+    assert (tmp_path / ODD / "m.csv").is_file()
+    for file in (tmp_path / ODD).iterdir():
+        file.rename(file.with_stem(ODD))
+    for words in (("report", "--results", ODD, "--out", f"{ODD}.html"), ("results", ODD)):
+        done = spoken(words, tmp_path)
+        assert done.returncode == 0, done.stderr
+    page = (tmp_path / f"{ODD}.html").read_text(encoding="utf-8")
+    assert "b%E9d/b%E9d.csv" in page
+    record = (tmp_path / ODD / f"{ODD}.json").read_text(encoding="utf-8")
+    assert "\\ud" not in record
+
+
 HANDLED = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
 
 

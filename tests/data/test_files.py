@@ -87,6 +87,8 @@ def test_images_are_flattened_and_keep_their_type(tmp_path):
         ),
         ({"X": X, "y": [0, 1, 0.5, 0, 1, 1]}, "the label 0.5 at sample 2"),
         ({"X": X, "y": np.zeros(6, complex)}, "labels of type complex128"),
+        ({"X": X, "y": [b"\xe9", b"\xea"] * 3}, "labels that are not UTF-8"),
+        ({"X": X, "y": ["\udce9", "\udcea"] * 3}, "labels that are not UTF-8"),
     ],
 )
 def test_hostile_npz_is_told(tmp_path, arrays, complaint):
