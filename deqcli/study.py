@@ -184,9 +184,10 @@ class Study(abc.ABC, Generic[S, P]):
             halves["n"] = 1  # all that there are
         gains = {name: freed(name, half) for name, half in halves.items() if half != values[name]}
         best = max(gains, key=lambda name: gains[name], default="")
-        # What hardly matters is no remedy, as where most is for a file that is read whole.
+        # A file is read whole, however few of its samples are taken.
+        smaller = ", or give a smaller file" if getattr(settings, "own_file", False) else ""
+        # What hardly matters is no remedy.
         if gains.get(best, 0) < needed / 20:
-            smaller = " or give a smaller file" if getattr(settings, "own_file", False) else ""
             return f"free some memory{smaller}"
         remedy = f"lower `{best}`" if values[best] else f"give `{best}`"
         if isinstance(values[best], tuple) and len(values[best]) > 1:
@@ -194,7 +195,7 @@ class Study(abc.ABC, Generic[S, P]):
         covariance = values.get("covariance", "papers")
         if 2 * freed("covariance", "papers") > needed:
             return f"`covariance` {covariance} keeps p × p numbers: take papers, or {remedy}"
-        return remedy
+        return f"{remedy}{smaller}"
 
     def stream(self, settings: SeedSettings, *names: str | int) -> np.random.Generator:
         """Return a random stream of the study, keyed by names."""

@@ -153,8 +153,8 @@ def test_what_cannot_fit_is_refused_unallocated_and_the_culprit_named(
     ("name", "options", "remedy"),
     [
         ("spectrum", {}, "give `n`"),
-        ("spectrum", {"n": 10}, "free some memory or give a smaller file"),
-        ("match", {"n": 20}, "free some memory or give a smaller file"),
+        ("spectrum", {"n": 10}, "free some memory"),
+        ("match", {"n": 20}, "free some memory"),
         ("error-vs-n", {"n": (20, 100)}, "lower the largest of `n`"),
         ("predict", {}, "lower `test_size`"),
         ("flow", {}, "lower the largest of `widths`"),
@@ -171,7 +171,7 @@ def test_a_file_that_unpacks_to_much_is_refused_by_its_header(
     assert needed > memory.LIBRARIES + 2 * 200 * 50_000
     monkeypatch.setattr(files, "_parse", lambda *_: pytest.fail("the samples were read"))
     for available, words in (
-        (needed - 1, rf"{name} with `jobs` 1: .* available; {remedy}\."),
+        (needed - 1, rf"{name} with `jobs` 1: .* available; {remedy}, or give a smaller file\."),
         (10**6, r"own\.npz: 20 MB of memory needed and 1 MB available; give a smaller file\."),
     ):
         monkeypatch.setattr(memory, "available_bytes", lambda room=available: room)
