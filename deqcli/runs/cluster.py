@@ -131,9 +131,12 @@ def workers_of(scheduler: str) -> Iterator[tuple[Any, dict[str, int]]]:
 
 
 def check(scheduler: str) -> None:
-    """Raise what :func:`run_on_cluster` would of a cluster that cannot be used."""
-    with workers_of(scheduler):
-        pass
+    """Raise what :func:`run_on_cluster` would of a cluster that cannot be used.
+
+    Workers that are left out are named by the run itself.
+    """
+    with _connected(scheduler) as client:
+        _fitting_workers(client, {}, scheduler, naming=False)
 
 
 @contextmanager
@@ -220,7 +223,9 @@ def _misfit(client: Any, worker: str | None = None) -> str | None:
     return None if version == __version__ else f"has deqcli {version}"
 
 
-def _fitting_workers(client: Any, misfits: dict[str, str | None], scheduler: str) -> dict[str, int]:
+def _fitting_workers(
+    client: Any, misfits: dict[str, str | None], scheduler: str, *, naming: bool = True
+) -> dict[str, int]:
     """Return the threads of each worker that can be used; asks those not in `misfits` so far."""
     workers: dict[str, int] = client.nthreads()
     if not workers:
@@ -236,7 +241,7 @@ def _fitting_workers(client: Any, misfits: dict[str, str | None], scheduler: str
     for worker in sorted(workers.keys() - misfits.keys()):
         # One by one, so that one that does not answer takes nobody's answer along.
         misfits[worker] = _misfit(client, worker)
-        if misfits[worker]:
+        if naming and misfits[worker]:
             logger.warning("The Dask worker %s is not used: it %s.", worker, misfits[worker])
     fitting = {worker: count for worker, count in workers.items() if not misfits[worker]}
     if workers and not fitting:
