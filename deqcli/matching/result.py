@@ -84,8 +84,9 @@ class Match(Displayed):
     plain, plain_distance : tuple of Activation, float, optional
         The control of as many layers, and its distance.
     norms_range : tuple of float, optional
-        Root mean squared norms between which the data may be rescaled so that the twin stays
-        within the limit; searched from a quarter to four times the data's own.
+        Root mean squared norms between which the rows that it was judged on may be rescaled so
+        that the twin stays within the limit, to 7 %; searched from a quarter to four times their
+        own.
     design : Design, optional
         The rows that were fitted to.
     """
