@@ -74,9 +74,8 @@ class RidgeForms:
         """Return the change of :attr:`inverse` for changes of the resolvents and of the means."""
         labels, solved = self._cross(g), self._solved
         cross = labels.T @ solved
-        return np.asarray(
-            self._sums(g) - cross - cross.T + solved.T @ self.finder.form(g, means) @ solved
-        )
+        form = self.finder.form(g, means, np.zeros(0))
+        return np.asarray(self._sums(g) - cross - cross.T + solved.T @ form @ solved)
 
     @cached_property
     def _rows(self) -> Array:

@@ -94,9 +94,15 @@ class Covariances(abc.ABC):
     def directions(self, y: Array) -> Array:
         """Return the signs of Psi in its basis; they change across a part of the spectrum."""
         surrogate = self.surrogate
+        eigenvalues = surrogate.eigenvalues[:, ~surrogate.apart]
         if surrogate.slopes is None:
-            return np.asarray(np.sign(1 + y @ surrogate.eigenvalues))
-        return surrogate.slopes.directions(y, surrogate.eigenvalues)
+            return np.asarray(np.sign(1 + y @ eigenvalues))
+        return surrogate.slopes.directions(y, eigenvalues)
+
+    @property
+    def outliers(self) -> tuple[Array, Array]:
+        """Eigenvalues and coordinates of the means of columns set apart, both of shape (K, o)."""
+        return np.zeros((len(self.traces), 0)), np.zeros((len(self.traces), 0))
 
     @property
     def norm(self) -> float:
@@ -125,12 +131,16 @@ class Commuting(Covariances):
         Products of two means' coordinates in that basis, summed over the equal columns.
     slopes : Slopes, optional
         By class; one everywhere if there are none.
+    outlying : tuple of int
+        Columns of one dimension each that make isolated eigenvalues rather than bulk: responses
+        are those of the others.
     """
 
     eigenvalues: Array
     multiplicities: Array
     mean_products: Array
     slopes: Slopes | None = None
+    outlying: tuple[int, ...] = ()
 
     @property
     def dimension(self) -> int:  # type: ignore[override]
@@ -142,15 +152,32 @@ class Commuting(Covariances):
         """Itself."""
         return self
 
+    @cached_property
+    def apart(self) -> NDArray[np.bool_]:
+        """Which columns are outlying, of shape (q,)."""
+        return np.isin(np.arange(self.multiplicities.size), self.outlying)
+
+    @property
+    def outliers(self) -> tuple[Array, Array]:
+        """See :class:`Covariances`."""
+        squares, vectors = np.linalg.eigh(self.mean_products[self.apart])
+        means = np.sqrt(np.maximum(squares[:, -1:], 0.0)) * vectors[:, :, -1]
+        return self.eigenvalues[:, self.apart], means.T
+
+    @cached_property
+    def _bulk(self) -> Array:
+        # No pole of a column that is set apart.
+        return np.where(self.apart, 0.0, self.eigenvalues)
+
     def _psi(self, y: Numbers) -> Numbers:
-        return np.asarray(1 / (1 + y @ self.eigenvalues))
+        return np.asarray(~self.apart / (1 + y @ self._bulk))
 
     def response(self, y: Numbers) -> Numbers:
         """See :class:`Covariances`."""
-        weights = self.eigenvalues * (self.multiplicities / self.dimension)
+        weights = self._bulk * (self.multiplicities / self.dimension)
         if self.slopes is None:
             return np.asarray(self._psi(y) @ weights.T)
-        return self.slopes.response(self.slopes.inverse(y, self.eigenvalues), weights)
+        return self.slopes.response(self.slopes.inverse(y, self._bulk), weights)
 
     def mixed(self, slopes: Array, shares: Array) -> Commuting:
         """See :class:`Covariances`."""
@@ -159,7 +186,7 @@ class Commuting(Covariances):
 
     @cached_property
     def _pairs(self) -> Array:
-        e = self.eigenvalues
+        e = self._bulk
         pairs = np.einsum("aj,bj,j->jab", e, e, self.multiplicities / self.dimension)
         return np.asarray(pairs.reshape(len(pairs), -1))
 
@@ -167,7 +194,7 @@ class Commuting(Covariances):
         """See :class:`Covariances`."""
         k = len(self.eigenvalues)
         if self.slopes is not None:
-            return self.slopes.omega(self.slopes.inverse(y, self.eigenvalues), self._pairs)
+            return self.slopes.omega(self.slopes.inverse(y, self._bulk), self._pairs)
         return np.asarray((self._psi(y) ** 2 @ self._pairs).reshape(*y.shape, k))
 
     def mean_form(self, y: Array) -> Array:
@@ -187,12 +214,14 @@ class Commuting(Covariances):
     def rank(self) -> int:
         """See :class:`Covariances`."""
         total = self.eigenvalues.sum(axis=0)
-        return round(float(self.multiplicities[total > _COMMUTES * total.max()].sum()))
+        some = (total > _COMMUTES * total.max()) & ~self.apart
+        return round(float(self.multiplicities[some].sum()))
 
     @property
     def products(self) -> Array:
         """See :class:`Covariances`."""
-        return self._pairs.sum(axis=0).reshape(len(self.eigenvalues), -1)
+        e = self.eigenvalues
+        return np.asarray((e * self.multiplicities) @ e.T / self.dimension)
 
     @property
     def triples(self) -> Array:

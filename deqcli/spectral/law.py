@@ -21,10 +21,17 @@ from deqcli.errors import ConvergenceError, DataError, InputError
 from deqcli.own_norms import kernel_expansion
 from deqcli.scalars import Coefficients, ExplicitScalars, ImplicitScalars
 from deqcli.spectral.coupled import Coupled, State
-from deqcli.spectral.covariances import Covariances, covariances_of
+from deqcli.spectral.covariances import Commuting, Covariances, covariances_of
 from deqcli.spectral.forms import Model, own_norm_form, papers_form
 from deqcli.spectral.spikes import LowRank, Spike, SpikeFinder
-from deqcli.spectral.support import Atom, Intervals, atoms_of, density_of, intervals_of
+from deqcli.spectral.support import (
+    Atom,
+    Intervals,
+    atoms_of,
+    density_of,
+    intervals_of,
+    outlying_columns,
+)
 from deqcli.statistics import MixtureStatistics
 from deqcli.vocabulary import Form, Kernel
 
@@ -99,7 +106,11 @@ class SpectralLaw(Displayed):
 
     @property
     def edge(self) -> float:
-        """The right end of the bulk (an atom's place if there is nothing else)."""
+        r"""The right end of the bulk in the limit (an atom's place if there is nothing else).
+
+        The largest eigenvalue of n samples lies inside it, by a part of order
+        :math:`n^{-2/3}`: 1 to 4 % at n = 800. Compare simulations with :attr:`largest`.
+        """
         return max([atom.position for atom in self.atoms] + [right for _, right in self.edges])
 
     @property
@@ -274,7 +285,9 @@ def spectral_law(
     Parameters
     ----------
     mixture : GaussianMixture
-        Any covariances. Full ones that do not commute cost matrix inverses.
+        Any covariances. Full ones that do not commute cost matrix inverses. A few directions
+        in which covariances are far larger than in all others make isolated eigenvalues, or, if
+        covariances do not commute, short intervals of the bulk.
     counts : sequence of K int
         Samples of each class; classes without samples play no role.
     scalars : ImplicitScalars, ExplicitScalars or Coefficients
@@ -307,7 +320,11 @@ def spectral_law(
     covariances = covariances_of(
         means[present], [matrices[a] for a in present], shape, sizes[present] / sizes.sum()
     )
-    return law_on(covariances, sizes, scalars, kernel, form)
+    law = law_on(covariances, sizes, scalars, kernel, form)
+    outlying = outlying_columns(law.equations, law.edges)
+    if outlying and isinstance(covariances, Commuting):
+        law = law_on(replace(covariances, outlying=outlying), sizes, scalars, kernel, form)
+    return law
 
 
 def law_on(

@@ -7,7 +7,8 @@ outside the support of :math:`H_0` are where
    = \begin{bmatrix}\mathrm{diag}(\eta_a) & I & \Gamma\\ I & -M\Psi M^\top & 0\\
      \Gamma^\top & 0 & S + \Delta\end{bmatrix}
 
-is singular (theory.md §10). Phi has no poles there and increases, so that each of its eigenvalues
+is singular (theory.md §10); directions in which covariances are far larger than in all others
+have rows of their own. Phi has no poles there and increases, so that each of its eigenvalues
 has at most one root in a gap, and their number is known from signs at the gap's ends.
 """
 
@@ -103,6 +104,8 @@ class SpikeFinder:
         self.equations, self.low_rank, self.n = equations, low_rank, n
         k, r = equations.n_classes, low_rank.signs.size
         self._parts = slice(0, k), slice(k, 2 * k), slice(2 * k, 2 * k + r)
+        self._outliers, self._along = equations.covariances.outliers
+        self._size = 2 * k + r + self._along.shape[1]
         # Means and columns enter with the dimension's root, so that all entries are of order 1.
         shares = equations.ratio * equations.shares
         size = np.sqrt(equations.covariances.dimension)
@@ -113,11 +116,19 @@ class SpikeFinder:
         self._cross = size * (shares * linear)[:, None] * low_rank.columns
         self._columns = size**2 * shares
 
-    def form(self, g: Array, means: Array) -> Array:
-        """Return the part of Phi that is linear in the resolvents, and that of the means."""
+    def form(self, g: Array, means: Array, apart: Array) -> Array:
+        """Return the part of Phi that is linear in the resolvents, and that of the means.
+
+        Parameters
+        ----------
+        g : ndarray of shape (m,)
+        means : ndarray of shape (K, K)
+        apart : ndarray of shape (o,)
+            On the diagonal for directions of covariances that are set apart.
+        """
         first, second, third = self._parts
         members, columns = self.equations.members, self.low_rank.columns
-        out = np.zeros((third.stop, third.stop), dtype=g.dtype)
+        out = np.diag(np.append(np.zeros(third.stop), apart).astype(g.dtype))
         out[first, first] = np.diag((self._squares * g) @ members)
         out[first, third] = members.T @ (self._cross * g[:, None])
         out[third, first] = out[first, third].T
@@ -128,10 +139,14 @@ class SpikeFinder:
     def phi(self, state: State) -> Array:
         """Return Phi at a solution of the equations."""
         first, second, third = self._parts
-        out = self.form(state.g, self.equations.covariances.mean_form(state.y))
+        means = self.equations.covariances.mean_form(state.y)
+        out = self.form(state.g, means, 1 + state.y @ self._outliers)
         identity = np.eye(self.equations.n_classes)
         out[first, second], out[second, first] = identity, identity
         out[third, third] += np.diag(self.low_rank.signs)
+        fourth = slice(third.stop, self._size)
+        out[second, fourth] = self._along / np.sqrt(self.unit)
+        out[fourth, second] = out[second, fourth].T
         return out
 
     def balanced(self, state: State) -> tuple[Array, Array]:
@@ -281,7 +296,8 @@ class SpikeFinder:
         phi, balance = self.balanced(state)
         null = balance * np.linalg.eigh(phi)[1][:, place]
         g_slope, y_slope = equations.derivative(state)
-        slope = self.form(g_slope, equations.covariances.mean_slope(state.y, y_slope))
+        moved = equations.covariances.mean_slope(state.y, y_slope)
+        slope = self.form(g_slope, moved, y_slope @ self._outliers)
         first, _, third = self._parts
         # The eigenvector's mean in each group, but for its length.
         linear = np.sqrt(self.unit) * low_rank.linear * (equations.members @ null[first])

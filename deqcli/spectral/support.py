@@ -8,6 +8,7 @@ is found from outside by steps to where that line ends.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,8 @@ _GRID = 320
 _EMPTY = 1e-4
 # Edges are right to this part of the width.
 _EXACT = 1e-7
+# Directions of covariances that may be set apart from the bulk.
+_FEW = 10
 # Offsets and scales closer than this, relative to the width and the position, are equal.
 _EQUAL = 1e-9
 
@@ -101,6 +104,24 @@ def intervals_of(equations: Coupled, atoms: tuple[Atom, ...]) -> Intervals:
                           points[last] if right is None else right))  # fmt: skip
     # Both ends of a density that rounding alone makes may be found at one place.
     return tuple((float(left), float(right)) for left, right in intervals if right > left)
+
+
+def outlying_columns(equations: Coupled, intervals: Intervals) -> tuple[int, ...]:
+    r"""Return the few columns of covariances whose eigenvalues lie beyond a gap, if any do.
+
+    Beyond is what has :math:`1 + \sum_by_be_b < 0` there (theory.md §10).
+    """
+    common = equations.covariances.surrogate
+    for (_, low), (high, _) in pairwise(intervals):
+        point = np.array([0.5 * (low + high)])
+        guess = np.ascontiguousarray(equations.surrogate.above(point).unknowns[0].real)
+        state = equations.on_axis(float(point[0]), guess)
+        if state is None or equations.stability(state) >= 1:
+            continue
+        beyond = np.flatnonzero(1 + state.y @ common.eigenvalues < 0)
+        if 0 < common.multiplicities[beyond].sum() <= min(_FEW, 0.05 * common.dimension):
+            return tuple(int(column) for column in beyond)
+    return ()
 
 
 def _grid(equations: Coupled, low: float, high: float) -> Array:

@@ -104,6 +104,43 @@ def test_means_separate_at_the_threshold_of_any_activation(act, kernel):
             assert found[0].informative == pytest.approx(share, abs=1e-6)
 
 
+def spiked(p, along, *variances):
+    """Two opposite means along one of the first coordinates, whose variances are larger."""
+    means, diagonal = np.zeros((2, p)), np.ones(p)
+    diagonal[: len(variances)] = variances
+    means[:, 0] = along, -along
+    return deqcli.GaussianMixture(means, [diagonal, diagonal])
+
+
+@pytest.mark.parametrize(("n", "p"), [(400, 500), (600, 300)])
+@pytest.mark.parametrize("norm", [0.0, 2.0])
+def test_covariances_that_stand_out_make_isolated_eigenvalues(n, p, norm):
+    """Means along such a direction and its noise are one larger variance: a closed form."""
+    c = Coefficients(c1=1.0, c2=0.0, c3=0.0, d=1.0, tau0=1.0)
+    law = deqcli.spectral_law(spiked(p, norm, 12.0, 30.0), [n // 2, n // 2], c)
+    sizes = np.array(sorted([12.0 + norm**2, 30.0])[::-1])
+    expected = sizes * (n / p + 1 / (sizes - 1))
+    # Up to the two dimensions of p that are not in the bulk.
+    np.testing.assert_allclose([spike.position for spike in law.above], expected, rtol=0.005)
+    assert law.edge == pytest.approx((1 + np.sqrt(n / p)) ** 2, rel=0.01)
+    # Of one direction's variance the classes have the share of their means.
+    shown = law.above[1].informative
+    if norm:
+        whole = 1 - p / n / (sizes[1] - 1) ** 2
+        assert shown == pytest.approx(whole * norm**2 / sizes[1], rel=0.005)
+    else:
+        assert shown == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_covariance_that_does_not_stand_out_is_bulk():
+    c = Coefficients(c1=1.0, c2=0.0, c3=0.0, d=1.0, tau0=1.0)
+    law = deqcli.spectral_law(spiked(500, 0.0, 1.6), [200, 200], c)
+    assert not law.spikes
+    # A ramp has no few that stand out, however far its end is from the middle.
+    ramp = deqcli.GaussianMixture(np.zeros((1, 500)), [np.linspace(0.1, 3, 500)])
+    assert not deqcli.spectral_law(ramp, [400], c).spikes
+
+
 def plus(mixture, counts, c, z):
     """The symmetric (K+1) x (K+1) matrix whose determinant vanishes at spikes, theory.md §10."""
     counts = np.array(counts)
