@@ -39,6 +39,8 @@ _DERIVATIVES = np.array(
     ]
 ) @ transform(_COUNT)  # fmt: skip
 _PAIRS = 2000
+# Points in the norm, where kernels of all pairs of many samples are asked for.
+_NORMS = 9
 # Nodes of a standard normal variable, to expand in one: kernels are smooth on the scale of s.
 _NORMAL_NODES, _NORMAL_WEIGHTS = np.polynomial.hermite_e.hermegauss(13)
 _NORMAL_WEIGHTS = _NORMAL_WEIGHTS / _NORMAL_WEIGHTS.sum()
@@ -145,6 +147,38 @@ class Expansion:
         first = values @ (_NORMAL_NODES * _NORMAL_WEIGHTS)
         rest = (values - mean[:, None] - first[:, None] * _NORMAL_NODES) ** 2 @ _NORMAL_WEIGHTS
         return Projection(mean, first / deviation[:, 0], rest)
+
+    def between(self, norms: Array, inners: Array) -> Array:
+        """Return the kernel of all pairs of samples with given norms at given inner products.
+
+        Interpolated in norms and cosine, since there may be a million.
+
+        Parameters
+        ----------
+        norms : ndarray of shape (m,)
+            Above zero.
+        inners : ndarray of shape (m, m, q)
+            Larger ones than the norms allow are taken for those that they do.
+        """
+        cosines = np.clip(inners / (norms[:, None] * norms)[..., None], -1.0, 1.0)
+        span = Interval(float(norms.min()), float(norms.max()))
+        turn = Interval(float(cosines.min()), float(cosines.max()))
+        ends, middle = span.nodes(_NORMS), turn.nodes(_COUNT)
+        first, second = np.triu_indices(_NORMS)
+        known = self._values(ends[first, None], ends[second, None], np.arccos(middle))
+        table = np.empty((_NORMS, _NORMS, _COUNT))
+        table[first, second] = table[second, first] = known.reshape(-1, _COUNT)
+        to_norms, to_cosine = transform(_NORMS), transform(_COUNT)
+        series = np.einsum("ai,bj,ck,ijk->abc", to_norms, to_norms, to_cosine, table, optimize=True)
+        of_norms = chebvander(span.unit(norms), _NORMS - 1)
+        out = np.empty_like(cosines)
+        # Row by row, or all the polynomials of a million pairs would be in memory.
+        for row, weights in enumerate(of_norms):
+            curves = of_norms @ np.tensordot(weights, series, 1)
+            out[row] = np.einsum(
+                "jc,jqc->jq", curves, chebvander(turn.unit(cosines[row]), _COUNT - 1)
+            )
+        return np.asarray(self.combination.scale * out + self.combination.gram * inners)
 
     def own_norms(self, norms: Array) -> OwnNorms:
         r"""Return the weights of samples by their norms.

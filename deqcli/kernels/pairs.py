@@ -168,39 +168,6 @@ class ImplicitPairs(PairKernel):
 
 
 @dataclass(frozen=True)
-class WeightedPairs(PairKernel):
-    """A weighted sum of kernels, in place of both.
-
-    Examples
-    --------
-    >>> from deqcli.activations import activation
-    >>> linear, one = ImplicitPairs(activation("identity"), 0.2, 0.8), np.ones(1)
-    >>> both = WeightedPairs(((2.0, linear, Kernel.CK), (1.0, linear, Kernel.NTK)))
-    >>> float(both(one, one, np.zeros(1)).ck[0].round(12))
-    4.25
-    """
-
-    parts: tuple[tuple[float, PairKernel, Kernel], ...]
-
-    @property
-    def is_homogeneous(self) -> bool:
-        """See :class:`PairKernel`."""
-        return all(pairs.is_homogeneous for _, pairs, _ in self.parts)
-
-    def smooth_angle(self, norm: float) -> float:
-        """See :class:`PairKernel`."""
-        return min(pairs.smooth_angle(norm) for _, pairs, _ in self.parts)
-
-    def solve(self, norm1: Array, norm2: Array, angle: Array) -> PairValues:
-        """See :class:`PairKernel`."""
-        values = sum(
-            weight * pairs.solve(norm1, norm2, angle).of(kernel)
-            for weight, pairs, kernel in self.parts
-        )
-        return PairValues(np.asarray(values), np.asarray(values))
-
-
-@dataclass(frozen=True)
 class ExplicitPairs(PairKernel):
     r"""CK and NTK of :math:`x^{(l)} = \sigma_l(W_l x^{(l-1)})/\sqrt{m_l}`, layer by layer.
 

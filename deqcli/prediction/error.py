@@ -16,17 +16,19 @@ from deqcli.checks import NOT_NEGATIVE, POSITIVE, number, of_type, shown
 from deqcli.display import Displayed
 from deqcli.errors import ConvergenceError, InputError
 from deqcli.kernels.expansion import Expansion
-from deqcli.kernels.pairs import ExplicitPairs, WeightedPairs
+from deqcli.kernels.pairs import ExplicitPairs
 from deqcli.kernels.tiles import Combination
 from deqcli.own_norms import kernel_expansion
-from deqcli.prediction.forms import by_class
-from deqcli.prediction.layers import Layers, layers_of
+from deqcli.prediction.grouped import Table
+from deqcli.prediction.layers import layers_of
 from deqcli.prediction.limits import Limits, limits_of
-from deqcli.prediction.tails import Bend, wrong_share
+from deqcli.prediction.outputs import Outputs
+from deqcli.prediction.samples import samples_of
+from deqcli.prediction.tails import wrong_of_groups
 from deqcli.prediction.width import FiniteWidth
 from deqcli.scalars import Coefficients, ExplicitScalars, ImplicitScalars
 from deqcli.spectral.covariances import Covariances, covariances_of
-from deqcli.spectral.forms import Model, own_norm_form, papers_form
+from deqcli.spectral.forms import check_own_norms, papers_form
 from deqcli.spectral.law import Mixture
 from deqcli.vocabulary import Form, Kernel
 
@@ -37,8 +39,6 @@ Scalars = ImplicitScalars | ExplicitScalars | Coefficients
 _LEAST = 1e-9
 # Deviations of outputs below this part of them are rounding, and tell no classes apart.
 _ROUNDING = 1e-10
-# Bends below this are not seen: errors move by less than 1e-3.
-_STRAIGHT = 0.02
 
 
 @dataclass(frozen=True, repr=False)
@@ -249,95 +249,93 @@ class Regression:
     def predict(self, ridge: float, width: int | None, bias: bool = False) -> PredictedError:
         """Return what is predicted; the ridge is in units of the mean diagonal."""
         n, k = int(self.counts.sum()), self.counts.size
-        model, unit = self._model()
-        own = self.form is Form.OWN_NORM
-        effective, shift = ridge, ridge * unit
+        effective = ridge
         if width is None:
-            found = limits_of(model, n, shift, higher=own)
+            found = self._infinite(ridge)
         else:
-            shift = max(ridge, _LEAST) * unit
-            layers = layers_of(self.scalars, self.kernel)
-            layers = layers if self.squares else layers.without_squares()
-            finite = FiniteWidth(layers, self.covariances, self.counts, width)
-            e = finite.solve(shift)
-            amounts, effective = layers.amounts(e), shift / unit / float(e[-1])
-            found = limits_of(finite.model(e), n, shift, higher=own)
-            added = finite.variances(e, shift)
-            if own:
-                # A class of longer samples has larger features, in all that the kernel is made of.
-                quiet = papers_form(self.covariances, layers.coefficients(amounts), self.counts)
-                added *= (_sizes(model) / _sizes(quiet))[:, None, None]
-                # Noise in the norms is known in the papers' form; what that drops is added.
-                less = limits_of(quiet, n, shift, higher=True)
-                more = limits_of(self._effective(layers, amounts), n, shift, higher=True)
-                found = Limits(*(x + y - z for x, y, z in zip(found, more, less, strict=True)))
-            found = found._replace(covariances=found.covariances + added)
+            found, effective = self._finite(max(ridge, _LEAST), width)
         targets, offset = targets_of(k), np.zeros(targets_of(k).shape[1])
         if bias:
             rows = found.inverse.sum(axis=0)
             offset = rows @ targets / rows.sum()
         targets = targets - offset
-        mean, covariance = found.means @ targets + offset, targets.T @ found.covariances @ targets
-        covariance += (_ROUNDING / (1 + effective)) ** 2 * np.eye(offset.size)
-        bends = [
-            Bend(line, linear, bend) if bend > _STRAIGHT else None
-            for line, linear, bend in zip(
-                found.lines @ targets, targets.T @ found.linear @ targets, found.bends, strict=True
-            )
-        ]
-        error = np.array([wrong_share(mean[a], covariance[a], a, bends[a]) for a in range(k)])
+        means, within = found.means @ targets + offset, targets.T @ found.covariances @ targets
+        within += (_ROUNDING / (1 + effective)) ** 2 * np.eye(offset.size)
+        sums = found.weights * (found.classes == np.arange(k)[:, None])
+        mean = sums @ means
+        away = means - mean[found.classes]
+        spread = within + away[:, :, None] * away[:, None, :]
+        error = np.array(
+            [
+                wrong_of_groups(means[i], within[i], found.weights[i], found.nodes[i], a)
+                for a, i in enumerate(sums > 0)
+            ]
+        )
         if not np.isfinite(error).all():
             raise ConvergenceError("an error is no number.")
+        covariance = np.tensordot(sums, spread, 1)
         return PredictedError(
             error, float(self.counts @ error / n), mean, covariance, effective, width, self.form
         )
 
-    def _model(self) -> tuple[Model, float]:
-        """Return the model of the kernel itself, and its mean diagonal."""
+    @property
+    def _coefficients(self) -> Coefficients:
+        c = self.scalars
+        c = c if isinstance(c, Coefficients) else c.coefficients(self.kernel)
+        return c if self.squares else replace(c, c3=0.0)
+
+    def _infinite(self, ridge: float) -> Limits:
+        n = int(self.counts.sum())
         if self.form is Form.PAPERS:
-            c = self.scalars
-            c = c if isinstance(c, Coefficients) else c.coefficients(self.kernel)
-            c = c if self.squares else replace(c, c3=0.0)
-            return papers_form(self.covariances, c, self.counts), c.d
-        model = own_norm_form(
-            self.covariances,
-            kernel_expansion(self.scalars, self.kernel),
-            self.counts,
-            pairwise=True,
-        )
-        return model, float(model.equations.shares @ _diagonal(model))
+            c = self._coefficients
+            return limits_of(papers_form(self.covariances, c, self.counts), n, ridge * c.d)
+        table = self._table([kernel_expansion(self.scalars, self.kernel)])
+        return _limits(Outputs(table.kernel(np.ones(1), n), ridge * table.unit()))
 
-    def _effective(self, layers: Layers, amounts: Array) -> Model:
-        """Return the own-norm model of the kernel that a finite width leaves."""
+    def _finite(self, ridge: float, width: int) -> tuple[Limits, float]:
+        """Return the limits, and the effective ridge in units of the mean diagonal."""
+        n, layers = int(self.counts.sum()), layers_of(self.scalars, self.kernel)
+        layers = layers if self.squares else layers.without_squares()
+        finite = FiniteWidth(layers, self.covariances, self.counts, width)
+        if self.form is Form.PAPERS:
+            shift = ridge * self._coefficients.d
+            e = finite.solve(shift)
+            return finite.limits(e, shift), ridge / float(e[-1])
+        table = self._table(self._parts(layers.links.size))
+        shift = ridge * table.unit()
+        e = finite.solve(shift)
+        limit = layers.shares(layers.amounts(np.ones(e.size)))
+
+        def forms(x: Array, added: Array | float) -> Outputs:
+            change = layers.shares(layers.amounts(x) + added) - limit
+            return Outputs(table.kernel(np.append(1.0, change), n), shift)
+
+        found = _limits(forms(e, 0.0))
+        covariances = found.covariances + finite.variances(e, shift, forms)
+        means = found.means
+        if finite.noisy:
+            # What noise in the norms does is known in the papers' form.
+            with_noise, without = (finite.limits(e, shift, noisy) for noisy in (True, False))
+            means = means + (with_noise.means - without.means)[found.classes]
+            change = with_noise.covariances - without.covariances
+            covariances = covariances + change[found.classes]
+        return found._replace(means=means, covariances=covariances), ridge / float(e[-1])
+
+    def _table(self, kernels: Sequence[Expansion]) -> Table:
+        check_own_norms(self.covariances, self.counts)
+        return Table.of(samples_of(self.covariances, self.counts), kernels)
+
+    def _parts(self, depth: int) -> list[Expansion]:
+        """Return the kernel, and that of the features of each layer."""
         known = kernel_expansion(self.scalars, self.kernel)
-        limit = layers.amounts(np.ones(amounts.size))
-        change = layers.shares(amounts) - layers.shares(limit)
-        parts = [(known.combination.scale, known.pairs, self.kernel)]
-        for depth, amount in enumerate(change, start=1):
-            features = known.pairs
-            if isinstance(features, ExplicitPairs):
-                features = ExplicitPairs(features.acts[:depth])
-            parts.append((float(amount), features, Kernel.CK))
-        combination = Combination(Kernel.CK, gram=known.combination.gram)
-        return own_norm_form(
-            self.covariances,
-            Expansion(WeightedPairs(tuple(parts)), combination),
-            self.counts,
-            pairwise=True,
-        )
+        pairs = [known.pairs]
+        if isinstance(known.pairs, ExplicitPairs):
+            pairs = [ExplicitPairs(known.pairs.acts[:last]) for last in range(1, depth + 1)]
+        return [known, *(Expansion(one, Combination(Kernel.CK)) for one in pairs)]
 
 
-def _diagonal(model: Model) -> Array:
-    """Return the kernel's mean diagonal on each group."""
-    equations, low_rank = model
-    covariances, classes = equations.covariances, equations.classes
-    means = np.diagonal(covariances.grams) / covariances.dimension
-    noise = covariances.response(np.zeros(equations.n_classes))
-    linear = equations.scales * noise[classes] + low_rank.linear**2 * means[classes]
-    return np.asarray(equations.offsets + linear + low_rank.columns**2 @ low_rank.signs)
-
-
-def _sizes(model: Model) -> Array:
-    """Return the diagonal on each class, in units of its mean."""
-    diagonal = _diagonal(model)
-    return by_class(model.equations, diagonal) / float(model.equations.shares @ diagonal)
+def _limits(found: Outputs) -> Limits:
+    samples = found.samples
+    weights = samples.averages.sum(axis=1)
+    shown = found.inverse, found.means, found.covariances
+    return Limits(*shown, samples.classes, weights, samples.nodes)

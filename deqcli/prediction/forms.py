@@ -94,12 +94,6 @@ class RidgeForms:
         return np.asarray(self._rows @ self._solved)
 
     @cached_property
-    def lines(self) -> Array:
-        """What the linear part of the kernel has of the means, of shape (m, K)."""
-        k = self.equations.n_classes
-        return np.asarray(self._rows[:, :k] @ self._solved[:k])
-
-    @cached_property
     def linear(self) -> Array:
         r"""Covariances by the linear part of the kernel, forms in the targets: (m, K, K).
 
@@ -121,57 +115,6 @@ class RidgeForms:
         r"""Return :math:`M\Psi C_b\Psi M^\top` for each class b."""
         covariances, y = self.equations.covariances, self.state.y
         return np.stack([-covariances.mean_slope(y, unit) for unit in np.eye(y.size)])
-
-    def _squares(self, offsets: Array) -> Array:
-        r"""Return :math:`\sum_i\omega_i\beta_i\beta_i^\top` for weights of groups."""
-        g, change = self.equations.perturbed(self.state, offsets=offsets)
-        return -self._moved(g, self.equations.covariances.mean_slope(self.state.y, change))
-
-    @cached_property
-    def noise(self) -> Array:
-        """Covariances by those parts of k(x) which are as good as independent: (m, K, K)."""
-        equations = self.equations
-        out = np.zeros_like(self.linear)
-        if equations.coupling.any():
-            weights = equations.coupling[:, equations.classes] * equations.noise / self.n
-            of_class = np.stack([self._squares(row) for row in weights])
-            out = equations.noise[:, None, None] * of_class[equations.classes]
-        return out
-
-    @cached_property
-    def drawn(self) -> Array:
-        r"""How much mean outputs vary with the draw of the training samples: (K, K, K).
-
-        By the noise along the means, a part :math:`O(\|\mu\|^2/p)` of the linear part's variance;
-        and by the norms, whose columns :math:`\ell` in U have as many random entries as there are
-        samples: :math:`\delta(AU^\top\beta) = \Phi^{-1}\sum_i\delta U_i\beta_i`.
-        """
-        equations, low_rank, y = self.equations, self.low_rank, self.state.y
-        covariances, p = equations.covariances, equations.covariances.dimension
-        weights = by_class(equations, low_rank.linear**2) / p
-        out = []
-        for a, weight in enumerate(weights):
-            g, change = equations.perturbed(self.state, response=self._bent[:, a, a] / p)
-            out.append(-weight * self._moved(g, covariances.mean_slope(y, change)))
-        return np.stack(out) + self._drawn_norms
-
-    @property
-    def _drawn_norms(self) -> Array:
-        equations, rows = self.equations, self._rows
-        centres = by_class(equations, rows)
-        away = rows - centres[equations.classes]
-        spread = by_class(equations, away[:, :, None] * away[:, None, :])
-        # Groups have a part of the norms' variance only; in the papers' form, all of it.
-        spread /= by_class(equations, self.low_rank.norms**2)[:, None, None]
-        new = centres[:, :, None] * centres[:, None, :] + spread
-        inverse = np.linalg.inv(self._phi)
-        return np.asarray(
-            sum(
-                np.einsum("akl,lk->a", new, inverse @ spread[a] @ inverse)[:, None, None]
-                * self._squares(equations.members[:, a])
-                for a in range(equations.n_classes)
-            )
-        )
 
 
 def by_class(equations: Coupled, values: Array) -> Array:

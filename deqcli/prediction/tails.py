@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from itertools import combinations_with_replacement
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,34 +16,7 @@ _POINTS = 1 << 13
 _NOTHING = 1e-12
 
 
-class Bend(NamedTuple):
-    r"""How an output's law is not normal, where a kernel bends along a class's mean.
-
-    A new sample has its mean :math:`1 + \varepsilon\xi` times, :math:`\xi` standard normal and
-    :math:`1/\varepsilon` the mean's length in units of the noise. A kernel that is quadratic in
-    it has the output
-
-    .. math:: f\,|\,\xi \sim N\Big(m + \ell\big(\xi + \tfrac b2(\xi^2 - 1)\big),\
-       \Sigma - L + (L - \ell\ell^\top)(1 + b\xi)^2\Big), \qquad b = \varepsilon,
-
-    and one that is linear has b = 0, where the law is :math:`N(m, \Sigma)`.
-
-    Attributes
-    ----------
-    line : ndarray of shape (r,)
-        :math:`\ell`.
-    linear : ndarray of shape (r, r)
-        L, what the linear part of the kernel has of the variance.
-    size : float
-        b.
-    """
-
-    line: Array
-    linear: Array
-    size: float
-
-
-def wrong_share(mean: Array, covariance: Array, own: int, bend: Bend | None = None) -> float:
+def wrong_share(mean: Array, covariance: Array, own: int) -> float:
     r"""Return the probability that an output does not name its own class.
 
     Of one output the sign names class 0 or 1; of several, the largest does.
@@ -54,8 +27,6 @@ def wrong_share(mean: Array, covariance: Array, own: int, bend: Bend | None = No
     covariance : ndarray of shape (r, r)
     own : int
         The class.
-    bend : Bend, optional
-        How the law departs from a normal one.
 
     Examples
     --------
@@ -64,59 +35,103 @@ def wrong_share(mean: Array, covariance: Array, own: int, bend: Bend | None = No
     >>> round(wrong_share(np.zeros(3), np.eye(3), own=0), 4)      # one of three alike
     0.6667
     """
-    if mean.size == 1:
+    points = lattice(mean.size - 1, _POINTS) if mean.size > 2 else np.full((mean.size - 1, 1), 0.5)
+    return _wrong(mean[None], covariance[None], own, points)
+
+
+def wrong_of_groups(
+    means: Array, covariances: Array, weights: Array, nodes: Array, own: int
+) -> float:
+    """Return the share of a class that is taken for another, over its groups.
+
+    What outputs are between the groups, polynomials tell that are fitted to them.
+
+    Parameters
+    ----------
+    means : ndarray of shape (m, r)
+    covariances : ndarray of shape (m, r, r)
+    weights : ndarray of shape (m,)
+        Shares of the groups.
+    nodes : ndarray of shape (m, d)
+        Standard normal variables that the groups are values of.
+    """
+    (count, variables), outputs = nodes.shape, means.shape[1]
+    if not variables:
+        return wrong_share(means[0], covariances[0], own)
+    points = lattice(variables + max(outputs - 2, 0), _POINTS)
+    fine = ndtri(points[:variables]).T
+    exponents = [
+        one for order in range(4) for one in combinations_with_replacement(range(variables), order)
+    ][: count // 2]
+    known, wanted = (
+        np.stack([np.prod(x[:, list(one)], axis=1) for one in exponents], axis=1)
+        for x in (nodes, fine)
+    )
+    root = np.sqrt(weights)[:, None]
+    values = np.column_stack([means, covariances.reshape(count, -1)])
+    fitted = wanted @ np.linalg.lstsq(root * known, root * values, rcond=None)[0]
+    spread = fitted[:, outputs:].reshape(-1, outputs, outputs)
+    try:
+        np.linalg.cholesky(spread)
+    except np.linalg.LinAlgError:
+        # Far out a polynomial may have no root.
+        sizes, basis = np.linalg.eigh(spread)
+        least = 0.1 * np.linalg.eigvalsh(covariances).min(axis=0)
+        spread = (basis * np.maximum(sizes, least)[:, None, :]) @ np.swapaxes(basis, 1, 2)
+    return _wrong(fitted[:, :outputs], spread, own, points[variables:])
+
+
+def _wrong(means: Array, covariances: Array, own: int, points: Array) -> float:
+    outputs = means.shape[1]
+    if outputs == 1:
         to_own = np.array([[1.0 if own else -1.0]])
     else:
-        to_own = np.eye(mean.size)[own] - np.delete(np.eye(mean.size), own, axis=0)
-    if bend is not None:
-        bend = Bend(to_own @ bend.line, to_own @ bend.linear @ to_own.T, bend.size)
-    return 1.0 - _all_positive(to_own @ mean, to_own @ covariance @ to_own.T, bend)
+        to_own = np.eye(outputs)[own] - np.delete(np.eye(outputs), own, axis=0)
+    return 1.0 - _all_positive(means @ to_own.T, to_own @ covariances @ to_own.T, points)
 
 
-def _all_positive(mean: Array, covariance: Array, bend: Bend | None) -> float:
+def _all_positive(mean: Array, covariance: Array, points: Array) -> float:
     r"""Return the probability that all coordinates are positive, by Genz's transformation (1992).
 
     One coordinate after the other is conditioned on those before it, the least likely first; what
-    is left to integrate over the unit cube is smooth, and a lattice rule does it. The variable of
-    a bend is one more coordinate of the cube.
+    is left to integrate over the unit cube is smooth, and a lattice rule does it.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (q, r)
+        One row for all points, or one for each.
+    covariance : ndarray of shape (q, r, r)
+    points : ndarray of shape (r - 1, ...)
+        Of the cube.
     """
-    variances = np.diagonal(covariance)
-    least = max(_NOTHING * float(variances.max(initial=0.0)), 1e-300)
-    order = np.argsort(mean / np.sqrt(np.maximum(variances, least)))
-    both = np.ix_(order, order)
-    m, c = mean[order, None], covariance[both][None]
-    points = _lattice(m.size - (bend is None))
-    if bend is not None:
-        xi, points = ndtri(points[0]), points[1:]
-        line, linear = bend.line[order], bend.linear[both]
-        m = m + line[:, None] * (xi + bend.size / 2 * (xi**2 - 1))
-        # What is left of the linear part is a covariance but for rounding.
-        values, basis = np.linalg.eigh(linear - np.outer(line, line))
-        across = (basis * np.maximum(values, 0.0)) @ basis.T
-        c = c - linear + across * ((1 + bend.size * xi) ** 2)[:, None, None]
-    root = np.moveaxis(np.linalg.cholesky(c + 2 * least * len(m) * np.eye(len(m))), 0, -1)
-    drawn = np.empty((len(m), points.shape[1]))
-    share = np.ones(points.shape[1])
-    for j in range(len(m)):
-        known = m[j] + np.sum(root[j, :j] * drawn[:j], axis=0)
-        above = ndtr(known / root[j, j])
+    count = mean.shape[1]
+    variances = np.diagonal(covariance, axis1=1, axis2=2)
+    least = np.maximum(_NOTHING * variances.max(axis=1, keepdims=True), 1e-300)
+    order = np.argsort(mean / np.sqrt(np.maximum(variances, least)), axis=1)
+    m = np.take_along_axis(mean, order, 1)
+    c = np.take_along_axis(covariance, order[:, :, None], 1)
+    c = np.take_along_axis(c, order[:, None, :], 2)
+    root = np.linalg.cholesky(c + (2 * count * least)[:, :, None] * np.eye(count))
+    drawn: list[Array] = []
+    share = np.ones(1)
+    for j in range(count):
+        known = m[:, j] + sum((root[:, j, i] * x for i, x in enumerate(drawn)), np.zeros(1))
+        above = ndtr(known / root[:, j, j])
         share = share * above
-        if j < len(m) - 1:
+        if j < count - 1:
             # A standard normal above -known / root, at the point's quantile.
-            drawn[j] = -ndtri(np.clip(points[j] * above, 1e-300, 1.0 - 1e-16))
+            drawn.append(-ndtri(np.clip(points[j] * above, 1e-300, 1.0 - 1e-16)))
     return float(share.mean())
 
 
-def _lattice(dimension: int) -> Array:
+def lattice(dimension: int, count: int) -> Array:
     """Return points of the open cube, of shape (dimension, count): square roots of primes, folded.
 
     Folding makes functions periodic, which the rule likes.
     """
-    if dimension == 0:
-        return np.empty((0, 1))
     limit = int(20 + 3 * dimension * np.log(dimension + 2))
     numbers = np.arange(2, limit)
     primes = numbers[[all(x % q for q in range(2, int(x**0.5) + 1)) for x in numbers]]
     steps = np.sqrt(primes[:dimension].astype(float))
-    points = np.multiply.outer(steps, np.arange(_POINTS) + 0.5) % 1.0
+    points = np.multiply.outer(steps, np.arange(count) + 0.5) % 1.0
     return np.clip(np.abs(2 * points - 1), 1e-12, 1 - 1e-12)

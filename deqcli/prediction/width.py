@@ -26,12 +26,15 @@ from numpy.typing import NDArray
 from scipy.optimize import root
 
 from deqcli.errors import ConvergenceError
-from deqcli.prediction.forms import RidgeForms
+from deqcli.prediction.forms import RidgeForms, by_class
 from deqcli.prediction.layers import Layers
+from deqcli.prediction.limits import Limits, limits_of
+from deqcli.prediction.outputs import Outputs
 from deqcli.spectral.covariances import Covariances
 from deqcli.spectral.forms import Model, noisy_norms, papers_form
 
 Array = NDArray[np.float64]
+Forms = Callable[[Array, Array | float], RidgeForms | Outputs]
 # Relative steps of derivatives.
 _STEP = 1e-4
 
@@ -54,18 +57,19 @@ class FiniteWidth:
     counts: NDArray[np.int64]
     width: int
 
-    def model(self, e: Array) -> Model:
-        """Return the kernel that acts, its norms with noise."""
-        return self._model(self.layers.amounts(e), e)
+    @property
+    def noisy(self) -> bool:
+        """Whether a layer sees norms with noise."""
+        return bool(self.layers.heard_norms(np.ones(self.layers.links.size))[:, 1].any())
 
-    def _model(self, amounts: Array, e: Array) -> Model:
-        """Return one that is made of so much of each :math:`B_l`."""
+    def _model(self, amounts: Array, e: Array, noisy: bool = True) -> Model:
+        """Return the kernel that is made of so much of each :math:`B_l`."""
         layers = self.layers
         whole = layers.coefficients(amounts)
         own = amounts * layers.own[:, 1]
         slopes, noises = layers.heard_norms(e).T
         limits = layers.heard_norms(np.ones(e.size))[:, 0]
-        if not noises.any():
+        if not (noisy and noises.any()):
             return papers_form(self.covariances, whole, self.counts)
         # The first is what no layer has noise in.
         parts = [(whole.c2 - float(own.sum()), 1.0, 0.0)]
@@ -75,15 +79,12 @@ class FiniteWidth:
                 parts.append((float(c2), float(slope / limit), deviation))
         return noisy_norms(self.covariances, whole, self.counts, parts)
 
-    def forms(self, e: Array, ridge: float, added: Array | float = 0.0) -> RidgeForms:
-        """Return the regression with such a kernel, so much of each :math:`B_l` added."""
-        model = self._model(self.layers.amounts(e) + added, e)
-        return RidgeForms(model, int(self.counts.sum()), ridge)
-
     def traces(self, e: Array, ridge: float) -> Array:
         """Return :math:`x_l/m`."""
         layers = self.layers
-        found, kernels = self.forms(e, ridge), layers.dressed(e) @ layers.own
+        model = self._model(layers.amounts(e), e)
+        found = RidgeForms(model, int(self.counts.sum()), ridge)
+        kernels = layers.dressed(e) @ layers.own
         equations, g = found.equations, found.state.g
         h = found.state.unknowns[: equations.n_classes][equations.classes]
         c1 = kernels[:, 0]
@@ -109,31 +110,53 @@ class FiniteWidth:
             logarithms = np.minimum(found.x, 0.0)
         return np.exp(logarithms)
 
-    def variances(self, e: Array, ridge: float) -> Array:
-        r"""Return what random weights add to the outputs' covariances on classes, (K, K, K).
+    def variances(self, e: Array, ridge: float, forms: Forms) -> Array:
+        r"""Return what random weights add to the outputs' covariances on groups, (m, K, K).
 
         These are forms in the targets,
         :math:`-\sum_k\dot e_k\,\partial(J^\top P^{-1}J)/\partial e_k`, with :math:`\dot e` the
         response of e to a new sample, of whose features the training samples' leave
         :math:`V_l = \partial g^{-1}` along :math:`E_lK_l`.
+
+        Parameters
+        ----------
+        forms : callable
+            Regression with the kernel of given e, so much of each :math:`B_l` added.
         """
         layers, steps = self.layers, _STEP * e
-        slopes = np.stack(_derivatives(lambda x: self.forms(x, ridge).inverse, e, steps))
+        slopes = np.stack(_derivatives(lambda x: forms(x, 0.0).inverse, e, steps))
         jacobian = np.stack(
             _derivatives(lambda x: self.traces(x, ridge) - layers.closure(x), e, steps), axis=1
         )
         kernels = layers.dressed(e)
         left = np.stack(
             _derivatives(
-                lambda x: 1 / self.forms(e, ridge, x @ kernels).state.g,
+                lambda x: 1 / forms(e, x @ kernels).state.g,
                 np.zeros(e.size),
                 np.full(e.size, _STEP),
             )
         )
-        # All groups of a class have the same.
-        groups = left.shape[1] // self.counts.size
-        response = np.linalg.solve(jacobian, left[:, ::groups] / self.width)
+        response = np.linalg.solve(jacobian, left / self.width)
         return np.asarray(-np.einsum("li,lab->iab", response, slopes))
+
+    def limits(self, e: Array, ridge: float, noisy: bool = True) -> Limits:
+        """Return the limits in the papers' form.
+
+        Parameters
+        ----------
+        noisy : bool
+            Whether layers see norms with noise.
+        """
+        n = int(self.counts.sum())
+
+        def forms(x: Array, added: Array | float) -> RidgeForms:
+            amounts = self.layers.amounts(x) + added
+            return RidgeForms(self._model(amounts, x, noisy), n, ridge)
+
+        model = self._model(self.layers.amounts(e), e, noisy)
+        added = by_class(model.equations, self.variances(e, ridge, forms))
+        found = limits_of(model, n, ridge)
+        return found._replace(covariances=found.covariances + added)
 
 
 def _derivatives(function: Callable[[Array], Array], at: Array, steps: Array) -> list[Array]:

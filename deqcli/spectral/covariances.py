@@ -270,6 +270,14 @@ class General(Covariances):
         """The dimension p."""
         return int(self.means.shape[1])
 
+    @property
+    def matrices(self) -> Array:
+        """The covariances whole, of shape (K, p, p)."""
+        whole = self.rest.copy()
+        place = np.arange(self.dimension)
+        whole[:, place, place] = self.surrogate.eigenvalues
+        return whole
+
     def response(self, y: Numbers) -> Numbers:
         """See :class:`Covariances`."""
         e = self.surrogate.eigenvalues
@@ -329,9 +337,7 @@ class General(Covariances):
     @property
     def triples(self) -> Array:
         """See :class:`Covariances`."""
-        whole = self.rest.copy()
-        place = np.arange(self.dimension)
-        whole[:, place, place] = self.surrogate.eigenvalues
+        whole = self.matrices
         flat = whole.reshape(len(whole), -1)
         return np.stack([flat @ (c @ c).ravel() for c in whole]) / self.dimension
 

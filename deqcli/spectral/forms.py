@@ -20,7 +20,6 @@ from deqcli.kernels.expansion import Expansion
 from deqcli.scalars import Coefficients
 from deqcli.spectral.coupled import Coupled
 from deqcli.spectral.covariances import Covariances
-from deqcli.spectral.pairwise import Pairwise
 from deqcli.spectral.spikes import LowRank
 
 Array = NDArray[np.float64]
@@ -32,8 +31,6 @@ _MIXED = 0.01
 _LONGEST = 10.0
 # Columns whose eigenvalue is below this part of the spectrum's width are rounding.
 _NOTHING = 1e-9
-# Weights of pairs so far from a product matter more than that covariances do not commute.
-_APART = 0.1
 
 
 class Model(NamedTuple):
@@ -107,11 +104,26 @@ def _grouped(
     return Model(equations, _low_rank(equations, linear, alpha, np.tile(side, k), n))
 
 
+def check_own_norms(covariances: Covariances, counts: NDArray[np.int64]) -> None:
+    """Refuse samples for which the own-norm form does not hold."""
+    n, p = int(counts.sum()), covariances.dimension
+    if n > p * p:
+        raise InputError(
+            f"`counts` are {n} samples in {p} dimensions; the own-norm `form` needs fewer than "
+            "dimensions squared, or what it takes for noise is none."
+        )
+    longest = float(np.sqrt(np.max(np.diagonal(covariances.grams) / p / covariances.traces)))
+    if longest > _LONGEST:
+        raise InputError(
+            f"`mixture` has means {longest:.3g} times as long as its noise; the own-norm `form` "
+            f"expands in their products and needs at most {_LONGEST:g}."
+        )
+
+
 def own_norm_form(
     covariances: Covariances,
     expansion: Expansion,
     counts: NDArray[np.int64],
-    pairwise: bool = False,
 ) -> Model:
     r"""Return the model of the exact kernel.
 
@@ -123,30 +135,11 @@ def own_norm_form(
               S_{ij} = E[f_{ij}(s)(s - m)]/v, \quad A_{ij} = Ef_{ij}(s) - S_{ij}m .
 
     :math:`S_{ij} \approx D_{1i}D_{1j}s_{ab}`; the rest acts as a Wigner matrix.
-
-    Parameters
-    ----------
-    pairwise : bool
-        Whether means see the weights :math:`s_{ab}`, too: where they are far from those of one
-        vector, or no class has more samples than dimensions. This takes covariances that commute:
-        others are taken at their diagonals in the basis of their mean, where the weights are far
-        from one, and else left as they are. Otherwise weights are near one and act on the noise
-        alone.
     """
+    check_own_norms(covariances, counts)
     k, p = len(counts), covariances.dimension
     n = int(counts.sum())
     traces, T, grams = covariances.traces, covariances.products, covariances.grams / p
-    if n > p * p:
-        raise InputError(
-            f"`counts` are {n} samples in {p} dimensions; the own-norm `form` needs fewer than "
-            "dimensions squared, or what it takes for noise is none."
-        )
-    longest = float(np.sqrt(np.max(np.diagonal(grams) / traces)))
-    if longest > _LONGEST:
-        raise InputError(
-            f"`mixture` has means {longest:.3g} times as long as its noise; the own-norm `form` "
-            f"expands in their products and needs at most {_LONGEST:g}."
-        )
     weighted = covariances.weighted_means() / p**2
     classes = np.repeat(np.arange(k), _BINS.size)
     shares = (counts / n)[classes] * np.tile(_BINS, k)
@@ -168,28 +161,15 @@ def own_norm_form(
     members = np.eye(k)[classes] * np.tile(_BINS, k)[:, None]
     linear = _leading(slope, shares)
     product = np.outer(linear, linear)
-    apart = shares @ (slope - product) ** 2 @ shares > _APART**2 * (shares @ slope**2 @ shares)
-    # What weights near one add is a linear kernel for each class. More samples than dimensions
-    # would resolve it, and then the noise along the means, which the weights leave out, decides.
-    resolved = counts.max() > p
-    if pairwise and (apart or (covariances.surrogate is covariances and not resolved)):
-        linear, weights = _by_pairs(slope, shares, classes)
-        own = traces + np.diagonal(grams), np.diagonal(T) / p + 2 * np.diagonal(weighted)
-        curved = _curved(expansion, *own, np.diagonal(grams))
-        covariances = Pairwise(covariances.surrogate, weights, curved)
-        product = np.outer(linear, linear) * weights[both]
-        lines = (slope - product) ** 2 * pure
-        inside = np.diagonal(product) * squared
-    else:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            mixing = members.T @ (slope / product - 1) @ members
-        kept = np.zeros((k, k))
-        if _MIXED < np.abs(mixing).max() < 1:
-            covariances = covariances.mixed(1 + mixing, counts / n)
-            assert covariances.surrogate.slopes is not None
-            kept = covariances.surrogate.slopes.matrix - 1
-        lines = (slope - product * (1 + kept)[both]) ** 2 * pure
-        inside = linear**2 * (squared + np.diagonal(kept)[classes] * radius)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mixing = members.T @ (slope / product - 1) @ members
+    kept = np.zeros((k, k))
+    if _MIXED < np.abs(mixing).max() < 1:
+        covariances = covariances.mixed(1 + mixing, counts / n)
+        assert covariances.surrogate.slopes is not None
+        kept = covariances.surrogate.slopes.matrix - 1
+    lines = (slope - product * (1 + kept)[both]) ** 2 * pure
+    inside = linear**2 * (squared + np.diagonal(kept)[classes] * radius)
     # Products with directions of means have small rank or multiply samples: they are no noise.
     squares = rest * (pure / v) ** 2
     alpha = f - product * m
@@ -207,7 +187,7 @@ def own_norm_form(
         variances=spread**2 * within,
         noise=by_row / (by_row @ members)[classes] if by_row.all() else np.ones_like(by_row),
         coupling=members.T @ noise @ members,
-        skews=_skews(squares, lines, pure, (np.diagonal(triples) / p**2)[classes], members),
+        skews=skews_of(squares, lines, pure, (np.diagonal(triples) / p**2)[classes], members),
     )
     norm = (radius - traces[classes]) / np.sqrt(variance)[classes]
     return Model(equations, _low_rank(equations, linear, alpha, norm, n))
@@ -220,31 +200,7 @@ def _leading(slope: Array, shares: Array) -> Array:
     return np.asarray(np.sqrt(max(values[-1], 0.0)) * vectors[:, -1] / root)
 
 
-def _by_pairs(slope: Array, shares: Array, classes: NDArray[np.int64]) -> tuple[Array, Array]:
-    """Return a vector of mean one on each class, and weights of pairs of classes.
-
-    The vector has the leading direction of the class's rows; weights are then least squares.
-    """
-    root = np.sqrt(shares)
-    members = np.eye(int(classes[-1]) + 1)[classes]
-    vector = np.empty_like(shares)
-    for own in members.T.astype(bool):
-        leading = np.linalg.svd(root[own, None] * slope[own] * root)[0][:, 0] / root[own]
-        vector[own] = leading / np.average(leading, weights=shares[own])
-    sides = members * (shares * vector)[:, None] / ((shares * vector**2) @ members)
-    return vector, sides.T @ slope @ sides
-
-
-def _curved(expansion: Expansion, squared: Array, variance: Array, inner: Array) -> Array:
-    """Return how much less the slopes at these inner products would be at zero, as shares."""
-    norms = np.sqrt(squared)
-    none, slope = (
-        expansion.projection(norms, norms, at, variance).slope for at in (0 * inner, inner)
-    )
-    return np.divide(slope - none, slope, out=np.zeros_like(slope), where=slope > 0)
-
-
-def _skews(squares: Array, lines: Array, v: Array, triple: Array, members: Array) -> Array:
+def skews_of(squares: Array, lines: Array, v: Array, triple: Array, members: Array) -> Array:
     r"""Return :math:`1/\theta` of what acts as noise, of shape (K,).
 
     Noise that is a product of features of covariance :math:`\Sigma`, times :math:`\omega`, has

@@ -11,14 +11,9 @@ from deqcli import GaussianMixture, explicit_scalars, implicit_scalars, match, p
 from deqcli.data.mixture import toeplitz
 from deqcli.errors import ConvergenceError, InputError
 from deqcli.prediction.error import predict_on
-from deqcli.prediction.forms import RidgeForms
 from deqcli.prediction.layers import layers_of
 from deqcli.scalars import Coefficients
-from deqcli.spectral.coupled import Coupled
 from deqcli.spectral.covariances import covariances_of
-from deqcli.spectral.forms import Model
-from deqcli.spectral.pairwise import Pairwise
-from deqcli.spectral.spikes import LowRank
 
 from .simulated import errors, outputs
 
@@ -305,37 +300,6 @@ def test_noise_along_a_mean_is_in_the_norms_too(kernel):
         np.testing.assert_allclose(
             f.std(axis=0), np.sqrt(np.diagonal(found.covariance[a])), rtol=0.03
         )
-
-
-def test_a_kernel_with_weights_of_pairs_on_drawn_samples():
-    """Regression with s_ab x'x itself: means and covariances of its outputs."""
-    p, counts, ridge = 150, np.array([120, 80]), 0.3
-    means = np.zeros((2, p))
-    means[0, 0], means[1, :2] = 2.0, [0.5, -1.5]
-    weights = np.array([[1.0, 0.2], [0.2, 0.6]])
-    mixture = GaussianMixture(means, [1.0, 1.3])
-    base = covariances_of(means, mixture.covariances, None, counts / 200)
-    equations = Coupled(
-        Pairwise(base, weights, np.zeros(2)), 200 / p, np.arange(2), counts / 200, np.ones(2),
-        np.zeros(2), np.zeros(2), np.ones(2), np.zeros((2, 2)), np.zeros(2),
-    )  # fmt: skip
-    low_rank = LowRank(np.ones(2), np.zeros((2, 0)), np.zeros(0), np.ones(2))
-    found = RidgeForms(Model(equations, low_rank), 200, ridge)
-    outputs = []
-    for draw in range(30):
-        rng = np.random.default_rng([9, draw])
-        data, new = mixture.sample(200, rng, counts=counts), mixture.sample(800, rng)
-        kernel = weights[np.ix_(data.y, data.y)] * (data.X @ data.X.T)
-        beta = np.linalg.solve(kernel + ridge * np.eye(200), np.eye(2)[data.y])
-        f = (weights[np.ix_(new.y, data.y)] * (new.X @ data.X.T)) @ beta
-        outputs.append([f[new.y == a] for a in range(2)])
-    outputs = np.array(outputs)
-    spread = outputs.mean(axis=2).std(axis=0) / np.sqrt(30)
-    assert (np.abs(outputs.mean(axis=(0, 2)) - found.means) < 4 * spread + 0.003).all()
-    drawn = found.linear + found.drawn
-    for a in range(2):
-        measured = np.cov(outputs[:, a].reshape(-1, 2).T)
-        np.testing.assert_allclose(measured, drawn[a], rtol=0.05, atol=0.05 * measured.max())
 
 
 NETWORKS = {

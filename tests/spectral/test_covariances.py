@@ -7,7 +7,6 @@ import pytest
 
 from deqcli.data.mixture import toeplitz
 from deqcli.spectral.covariances import Commuting, General, covariances_of, spanned
-from deqcli.spectral.pairwise import Pairwise
 
 P = 60
 
@@ -109,52 +108,6 @@ def test_moments(name):
     np.testing.assert_allclose(covariances.weighted_means(), weighted)
     np.testing.assert_allclose(covariances.grams, means @ means.T)
     assert covariances.rank == P
-
-
-@pytest.mark.parametrize("name", ["scalar", "diagonal", "shared"])
-@pytest.mark.parametrize("y", [(0.4, 0.7), (-0.05, 0.3), (0.2 + 0.3j, 0.5 - 0.1j)])
-def test_weights_of_pairs_are_features_in_more_dimensions(name, y):
-    """Against the inverse for samples R_a (x) x, of twice the dimension."""
-    parts, shape, _ = structures()[name]
-    rng = np.random.default_rng(2)
-    means, R = rng.standard_normal((2, P)), rng.standard_normal((2, 2))
-    base = covariances_of(means, parts, shape)
-    covariances = Pairwise(base, R.T @ R, np.zeros(2))
-    matrices = [np.kron(np.outer(r, r), dense(c, shape)) for r, c in zip(R.T, parts, strict=True)]
-    lifted = np.stack([np.kron(r, mean) for r, mean in zip(R.T, means, strict=True)])
-    y, size = np.array(y), 2 * P
-    psi = np.linalg.inv(np.eye(size) + sum(v * m for v, m in zip(y, matrices, strict=True)))
-    h = np.array([np.trace(m @ psi) / P for m in matrices])
-    omega = np.array([[np.trace(a @ psi @ b @ psi) / P for b in matrices] for a in matrices])
-    np.testing.assert_allclose(covariances.response(y), h, rtol=1e-10)
-    np.testing.assert_allclose(covariances.omega(y), omega, rtol=1e-9)
-    batch = np.stack([y, 2 * y])
-    np.testing.assert_allclose(covariances.response(batch)[0], h, rtol=1e-10)
-    np.testing.assert_allclose(covariances.omega(batch)[0], omega, rtol=1e-9)
-    assert covariances.rank == size
-    assert covariances.norm == pytest.approx(max(np.linalg.eigvalsh(m)[-1] for m in matrices))
-    np.testing.assert_allclose(covariances.grams, lifted @ lifted.T, rtol=1e-10)
-    weighted = np.array([[mu @ m @ mu for mu in lifted] for m in matrices])
-    np.testing.assert_allclose(covariances.weighted_means(), weighted, rtol=1e-10)
-    products = np.array([[np.trace(a @ b) / P for b in matrices] for a in matrices])
-    np.testing.assert_allclose(covariances.products, products, rtol=1e-10)
-    np.testing.assert_allclose(covariances.traces, [np.trace(a) / P for a in matrices])
-    triples = np.array([[np.trace(a @ a @ b) / P for b in matrices] for a in matrices])
-    np.testing.assert_allclose(covariances.triples, triples, rtol=1e-10)
-    slopes = np.array([[1.1, 0.9], [0.9, 1.2]])
-    mixed = covariances.mixed(slopes, np.full(2, 0.5))
-    np.testing.assert_allclose(mixed.products, slopes**2 * products, rtol=1e-10)
-    if not np.iscomplexobj(y):
-        np.testing.assert_allclose(covariances.mean_form(y), lifted @ psi @ lifted.T, atol=1e-9)
-        change = np.array([0.3, -0.2])
-        moved = psi @ sum(v * m for v, m in zip(change, matrices, strict=True)) @ psi
-        np.testing.assert_allclose(
-            covariances.mean_slope(y, change), -lifted @ moved @ lifted.T, atol=1e-8
-        )
-        signs = np.sign(np.linalg.eigvalsh(np.linalg.inv(psi)))
-        expected = (signs < 0).sum()
-        eigenvalues = covariances.directions(y)
-        assert (eigenvalues < 0).any() == bool(expected)
 
 
 @pytest.mark.parametrize("name", ["scalar", "diagonal", "shared", "full"])
