@@ -147,4 +147,13 @@ class Outputs:
         samples = self.samples
         turned = self.rows @ self._inverse
         spread = samples.by_class((turned @ self._away.T).T ** 2)
-        return np.einsum("ai,abc->ibc", spread, self._squares(samples.members.T))
+        drawn = np.einsum("ai,abc->ibc", spread, self._squares(samples.members.T))
+        # Forms a'Qr of the noise's resolvent vary too, as those of a matrix with free eigenvectors.
+        weights, g = self.n * samples.shares, self.state.g
+        moved = self.state.moved_by_offsets(np.ones_like(g))[0]
+        varied = -(samples.shares @ moved) - (samples.shares @ g) ** 2
+        left = samples.members - self.rows @ self._solved
+        lengths = (turned @ self.rows.T) ** 2 @ weights
+        both = (turned @ self.rows.T) @ (weights[:, None] * left)
+        squares = lengths[:, None, None] * (left.T @ (weights[:, None] * left))
+        return drawn + varied / self.n * (squares + both[:, :, None] * both[:, None, :])

@@ -259,7 +259,7 @@ def _nodes(dimension: int) -> tuple[Array, Array]:
     """Return points of a standard normal vector, (m, dimension), and their weights.
 
     Opposite points have equal weights, which are those that give moments of higher orders (up to
-    the eighth of two variables, the fourth of four). In more dimensions all points are alike.
+    the eighth of two variables, the fourth of three). In more dimensions all points are alike.
     """
     powers = _even_powers(dimension)
     if len(powers) > _MOST_MOMENTS:
