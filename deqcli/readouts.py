@@ -164,7 +164,7 @@ def predicted_errors(
     >>> counts = np.array([40, 40])
     >>> found = predicted_errors(moments, counts, deq, plain, Kernel.CK, 0.1)
     >>> {net: round(error, 3) for net, error in found.items()}
-    {'deq': 0.062, 'plain': 0.033}
+    {'deq': 0.063, 'plain': 0.033}
     """
     scalars: dict[Net, ImplicitScalars | ExplicitScalars] = {Net.DEQ: deq}
     for net, acts in explicit.items():
