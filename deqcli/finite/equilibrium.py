@@ -30,7 +30,7 @@ _BLOCK = 256
 #: Heights of blocks are multiples of this, as matrix products go by whole tiles.
 _GRAIN = 64
 #: Values replaced at a time; they and their temporaries stay in the cache.
-_CHUNK = 1 << 15
+_CHUNK = 1 << 16
 
 # atanh(erf(x))/x as a quotient of polynomials in t = x**2, lowest power first, the last coefficient
 # of the denominator being 1: fitted to the least largest error of erf, 1e-7, about the rounding of
