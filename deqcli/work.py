@@ -64,7 +64,7 @@ def match(settings: Any) -> float:
 
 def predict(settings: Any) -> float:
     """Of random networks, solved equations and exact kernels, for every value and trial."""
-    from deqcli.studies.predict import line
+    from deqcli.predict_settings import line
 
     p, total = settings.law(settings.p).shape(settings.n)[1], 0.0
     for place in map(settings.place, settings.measured):
