@@ -85,8 +85,7 @@ class Match(Displayed):
         The control of as many layers, and its distance.
     norms_range : tuple of float, optional
         Root mean squared norms between which the rows that it was judged on may be rescaled so
-        that the twin stays within the limit, to 7 %; searched from a quarter to four times their
-        own.
+        that the twin stays within the limit, to 4 %; searched from half to twice their own.
     design : Design, optional
         The rows that were fitted to.
     """

@@ -155,10 +155,11 @@ def test_the_range_of_norms_is_one(name, kernel, family):
     low, high = twin.norms_range
     assert distance(unit) == pytest.approx(twin.distance)
     assert low < unit < high
-    # Both ends are found to 7 %.
-    assert distance(0.93 * high) < limit < distance(1.07 * high)
-    assert distance(1.07 * low) < limit
-    assert low == pytest.approx(unit / 4) or limit < distance(0.93 * low)
+    # Both ends are found to 4 %, or are those of the search.
+    assert max(distance(0.96 * high), distance(1.04 * low)) < limit
+    assert high == pytest.approx(2 * unit) or limit < distance(1.04 * high)
+    assert low == pytest.approx(unit / 2) or limit < distance(0.96 * low)
+    assert (low, high) != pytest.approx((unit / 2, 2 * unit))
 
 
 def test_what_is_too_far_has_no_range():
