@@ -42,13 +42,16 @@ def section() -> list[str]:
 
 def _enough() -> list[str]:
     """Say where an effect is predicted, and whether the trials are enough for it."""
-    rows = [row for stem in accuracy_section.STEMS for row in findings(stem)["resolution"]]
+    stems = (*accuracy_section.STEMS, *accuracy_section.RATES, accuracy_section.SHALLOW)
+    rows = [row for stem in stems for row in findings(stem)["resolution"]]
     parts = {
         measure: [row for row in rows if row["measure"] == measure]
         for measure in ("distance", "accuracy")
     }
     effects = {measure: sum(row["effect"] for row in each) for measure, each in parts.items()}
     seen = sum(row["enough"] for row in rows)
+    # "enough": for every effect that is predicted.
+    assert seen == sum(effects.values())
     return [
         "It has an interval over the same trials: a difference that is predicted is one that this "
         f"tells from zero, which it does in loss in {effects['distance']} of "
@@ -72,6 +75,7 @@ def _rates() -> list[str]:
     """Return what stands above the table of two layers."""
     here = settings(accuracy_section.RATES[0])
     (width,) = here["widths"]
+    (trials,) = {settings(stem)["trials"] for stem in accuracy_section.RATES}
     gaps = {
         stem: {gap["net"]: gap for gap in findings(stem)["gaps"]} for stem in accuracy_section.RATES
     }
@@ -85,7 +89,7 @@ def _rates() -> list[str]:
     return [
         f"{ACTS[here['act']]} on {DATA[here['data']]}, all weights trained, {here['train_size']} "
         f"samples, {here['epochs']} epochs at learning rate {here['learning_rate']:g}, width "
-        f"{width}, {here['trials']} trials; the twin has two layers.",
+        f"{width}, {trials} trials; the twin has two layers.",
         "At its own scale a network's kernel is larger or smaller than the DEQ's; then the twin of "
         f"the kernel that decides, Θ, is nearer to the DEQ than that of G, {distances[0]} against "
         f"{distances[1]}.",
@@ -110,8 +114,27 @@ def _summed_up() -> str:
         f"{two_layers()} {one_layer()}, as root mean squares over epochs. The twin's is nearer to the "
         f"DEQ's than a plain network's at {_listed(loss['twin'] for loss in losses)} of {widths} "
         f"widths ({_listed(names)}), the plain one's at {_listed(loss['plain'] for loss in losses)}. "
-        f"By test accuracy, with all weights trained, the twin is nearer in {accuracy['twin']} of {sum(accuracy.values())} cases, the "
-        f"plain network in {accuracy['plain']}, and {accuracy['undecided']} are undecided. {_shift()}"
+        f"By test accuracy the twin is nearer in {accuracy['twin']} of {sum(accuracy.values())} such cases, the "
+        f"plain network in {accuracy['plain']}, and {accuracy['undecided']} are undecided{_two_layers_accuracy()}. {_shift()}"
+    )
+
+
+def _two_layers_accuracy() -> str:
+    """Say what networks of two layers at the DEQ's scale show in accuracy."""
+    found = findings(accuracy_section.RATES[0])
+    (row,) = (row for row in found["advantages"] if row["width"] and row["measure"] == "accuracy")
+    (limit,) = (row for row in found["resolution"] if row["measure"] == "accuracy")
+    assert row["nearer"] == "twin"
+    by, expected = (
+        accuracy_section.around(100 * value, 100 * half, 1)
+        for value, half in (
+            (row["advantage"], row["interval"]),
+            (limit["predicted"], limit["predicted_interval"]),
+        )
+    )
+    return (
+        f"; with two layers the plain network is farther than the twin, by {by} points (infinite "
+        f"width predicts {expected})"
     )
 
 
