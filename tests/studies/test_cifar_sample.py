@@ -28,8 +28,9 @@ RUNS = {
 
 def made(study: str, out: Path) -> Path:
     deqcli.run(
-        study, data=SAMPLE, out=out, name=f"cifar-{study}", formats=(), jobs=1, **RUNS[study]
-    )
+        study, data=SAMPLE, out=out, name=f"cifar-{study}", formats=(), jobs=1, force=True,
+        **RUNS[study],
+    )  # fmt: skip
     return out / f"cifar-{study}.csv"
 
 
