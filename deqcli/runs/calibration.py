@@ -57,8 +57,11 @@ def estimate_seconds(
     work = study.work(settings)
     if work <= 0:
         return None
-    larger = _shrunk_to(study, settings, _TRIAL, 2)
-    smaller = _shrunk_to(study, settings, study.work(larger) / 4, 1)
+    # Some equations are as much work at any size: a trial run has few, and more than those alone.
+    least = study.work(_shrunk(settings, 0.0, 1))
+    listed = 2 if study.work(_shrunk(settings, 0.0, 2)) < 2 * _TRIAL else 1
+    larger = _shrunk_to(study, settings, least + _TRIAL, listed)
+    smaller = _shrunk_to(study, settings, least + (study.work(larger) - least) / 4, 1)
     try:
         # Each twice: what is prepared once, such as real data and their law, says nothing of speed.
         first = measure(smaller)
