@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from deqcli.data.dataset import Dataset
 from deqcli.errors import DataError, DeqcliError
-from deqcli.spectral.covariances import Covariances, covariances_of, spanned
+from deqcli.spectral.covariances import Covariances
+from deqcli.spectral.from_moments import covariances_of, spanned
 from deqcli.spectral.law import Span, SpectralLaw, law_on
 from deqcli.spectral.spikes import Spike, carried
 from deqcli.vocabulary import Net

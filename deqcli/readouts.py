@@ -156,7 +156,7 @@ def predicted_errors(
     Examples
     --------
     >>> from deqcli.data.mixture import GaussianMixture
-    >>> from deqcli.spectral.covariances import covariances_of
+    >>> from deqcli.spectral.from_moments import covariances_of
     >>> mixture = GaussianMixture.papers(100, mean_norm=2.0)
     >>> moments = covariances_of(mixture.means, mixture.covariances)
     >>> deq = implicit_scalars("relu", 0.2, tau0=1.18)

@@ -27,8 +27,9 @@ from deqcli.prediction.samples import samples_of
 from deqcli.prediction.tails import wrong_of_groups
 from deqcli.prediction.width import FiniteWidth
 from deqcli.scalars import Coefficients, ExplicitScalars, ImplicitScalars
-from deqcli.spectral.covariances import Covariances, covariances_of
+from deqcli.spectral.covariances import Covariances
 from deqcli.spectral.forms import check_own_norms, papers_form
+from deqcli.spectral.from_moments import covariances_of
 from deqcli.spectral.law import Mixture
 from deqcli.vocabulary import Form, Kernel
 

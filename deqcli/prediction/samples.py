@@ -126,7 +126,7 @@ def samples_of(covariances: Covariances, counts: NDArray[np.int64]) -> Samples:
 
     Examples
     --------
-    >>> from deqcli.spectral.covariances import covariances_of
+    >>> from deqcli.spectral.from_moments import covariances_of
     >>> two = covariances_of(3 * np.eye(2, 50), [np.array(1.0), np.array(1.2)])
     >>> samples = samples_of(two, np.array([30, 50]))
     >>> samples.by_class(samples.norms**2)                    # trace and mean, (9 + 50) / 50

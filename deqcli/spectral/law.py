@@ -21,8 +21,9 @@ from deqcli.errors import ConvergenceError, DataError, InputError
 from deqcli.own_norms import kernel_expansion
 from deqcli.scalars import Coefficients, ExplicitScalars, ImplicitScalars
 from deqcli.spectral.coupled import Coupled, State
-from deqcli.spectral.covariances import Commuting, Covariances, covariances_of
+from deqcli.spectral.covariances import Commuting, Covariances
 from deqcli.spectral.forms import Model, own_norm_form, papers_form
+from deqcli.spectral.from_moments import covariances_of
 from deqcli.spectral.spikes import LowRank, Spike, SpikeFinder
 from deqcli.spectral.support import (
     Atom,

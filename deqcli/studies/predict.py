@@ -67,7 +67,7 @@ class Predict(Study[PredictSettings, Prepared]):
         from deqcli.data.laws import Mixture, RealData
         from deqcli.predicted import pooled
         from deqcli.readouts import readouts
-        from deqcli.spectral.covariances import covariances_of
+        from deqcli.spectral.from_moments import covariances_of
 
         places = [settings.place(value) for value in line(settings)]
         norms = dict.fromkeys(place.mean_norm for place in places)

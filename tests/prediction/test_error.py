@@ -13,7 +13,7 @@ from deqcli.errors import ConvergenceError, InputError
 from deqcli.prediction.error import predict_on
 from deqcli.prediction.layers import layers_of
 from deqcli.scalars import Coefficients
-from deqcli.spectral.covariances import covariances_of
+from deqcli.spectral.from_moments import covariances_of
 
 from .simulated import errors, outputs
 

@@ -14,7 +14,7 @@ from deqcli.prediction.grouped import Grouped, Table
 from deqcli.prediction.outputs import Outputs
 from deqcli.prediction.resolvent import Bulk
 from deqcli.prediction.samples import samples_of
-from deqcli.spectral.covariances import covariances_of
+from deqcli.spectral.from_moments import covariances_of
 from deqcli.vocabulary import Kernel
 
 P = 120

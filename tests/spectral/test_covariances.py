@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from deqcli.data.mixture import toeplitz
-from deqcli.spectral.covariances import Commuting, General, covariances_of, spanned
+from deqcli.spectral.covariances import Commuting, General
+from deqcli.spectral.from_moments import covariances_of, spanned
 
 P = 60
 
