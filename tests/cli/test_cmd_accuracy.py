@@ -18,7 +18,7 @@ def test_says_the_gaps_at_the_largest_width(deqcli):
     for net in ("matched", "plain"):
         assert f"width 32: training loss of {net} / DEQ's = " in done.err
         assert f"test accuracy DEQ - {net} = " in done.err
-    assert "; infinite width " in done.err
+    assert " [infinite width " in done.err
     assert "width 16: " not in done.err
     assert len(tables.read(Path("results/a.csv"))) == 3 * 2 * 3 * 3
     assert json.loads(Path("results/a.json").read_text())["settings"]["learning_rate"] == 1.0

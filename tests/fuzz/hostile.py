@@ -15,7 +15,7 @@ import pandas as pd
 Random = np.random.Generator
 
 #: How many cases of each kind, and the first; ``.ci/run fuzz`` asks for 10 000.
-CASES = int(os.environ.get("DEQCLI_FUZZ_CASES", "50"))
+CASES = int(os.environ.get("DEQCLI_FUZZ_CASES", "25"))
 FIRST = int(os.environ.get("DEQCLI_FUZZ_FIRST", "0"))
 #: Cases of one test, so that two processes share them and a failure is quick to repeat.
 BATCH = 50

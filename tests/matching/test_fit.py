@@ -170,7 +170,7 @@ def test_what_is_too_far_has_no_range():
 def test_auto_goes_on_where_other_rows_are_too_far(monkeypatch):
     """One layer of L-ReLU is within 0.0095 on the design, and not on the other rows."""
     monkeypatch.setattr(data, "_MARGIN", 1.0)
-    twin = match("relu", 0.2, kernel="ntk", X=spread(30), within=0.0095, layers=1)
+    twin = match("relu", 0.2, kernel="ntk", X=spread(30), within=0.0095)
     first, near, last = twin.alternatives
     assert (first.family, near.family, last.family) == ("htanh", "lrelu", "spline")
     assert near.feasible
