@@ -86,6 +86,7 @@ def test_next_to_the_bound_is_beyond_it():
         deqcli.match("identity", 0.9999999999999999, tau0=1e6, kernel="ntk")
 
 
+@pytest.mark.slow
 def test_no_hidden_weights_are_legal(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     small = ["--jobs", "1", "--sigma-a2", "0", "--kernel", "preactivation-ck"]

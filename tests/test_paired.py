@@ -139,6 +139,7 @@ def test_nothing_is_decided_where_signs_are_open():
     assert found.spread > found.value
 
 
+@pytest.mark.slow
 def test_a_decision_is_rarely_wrong():
     """Twin and plain are as far from the DEQ on either side: at most 5 % decide for one."""
     rng = np.random.default_rng(0)

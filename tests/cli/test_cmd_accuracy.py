@@ -24,6 +24,7 @@ def test_says_the_gaps_at_the_largest_width(deqcli):
     assert json.loads(Path("results/a.json").read_text())["settings"]["learning_rate"] == 1.0
 
 
+@pytest.mark.slow
 def test_matched_to_the_ntk(deqcli):
     done = deqcli(*SMALL, "--name", "a", "-j", "1", "--match", "ntk", "--act", "tanh", "--nets",
                   "matched", "--trials", "1")  # fmt: skip
@@ -32,6 +33,7 @@ def test_matched_to_the_ntk(deqcli):
     assert "theta1" in twin["target"]
 
 
+@pytest.mark.slow
 def test_stopped_trainings_give_exit_code_3(deqcli):
     done = deqcli(*SMALL, "--name", "a", "-j", "1", "--learning-rate", "1e6", "--act", "softplus",
                   "--match", "ck", "--nets", "matched", "--trials", "1",
@@ -58,6 +60,7 @@ def test_what_fails_before_training_has_no_rows(deqcli):
     assert Path("results/b.png").exists()
 
 
+@pytest.mark.slow
 def test_ones_own_file_needs_no_sizes(deqcli):
     rng = np.random.default_rng(0)
     y = np.arange(300) % 2
@@ -77,6 +80,7 @@ def test_the_default_is_the_preset():
     assert preset.settings == AccuracySettings()
 
 
+@pytest.mark.slow
 def test_readout_alone_with_limits(deqcli):
     done = deqcli(*SMALL, "--name", "a", "-j", "1", "--train", "readout", "--trials", "1")
     assert done.code == 0

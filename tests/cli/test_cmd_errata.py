@@ -14,6 +14,7 @@ def few_networks(monkeypatch):
     monkeypatch.setattr(misprints, "WIDTH", 100)
 
 
+@pytest.mark.slow
 def test_prints_each_erratum_and_keeps_the_settings(deqcli):
     done = deqcli("errata", "--n", "96,48", "--trials", "1", "--name", "e", "-j", "1")
     assert done.code == 0

@@ -41,6 +41,7 @@ def test_errors_against_width(deqcli):
 @pytest.mark.parametrize(
     ("axis", "values"), [("n", "40,120"), ("ridge", "0.001,1"), ("mean-norm", "1,4")]
 )
+@pytest.mark.slow
 def test_other_axes(deqcli, axis, values):
     done = deqcli("predict", *SMALL, "--against", axis, "--values", values, "--nets", "deq",
                   "--act", "tanh", "--sigma-a2", "0.1")  # fmt: skip
@@ -53,6 +54,7 @@ def test_other_axes(deqcli, axis, values):
         assert records[1]["predicted"] < records[0]["predicted"]
 
 
+@pytest.mark.slow
 def test_tangent_kernels_and_classes_of_drawn_networks(deqcli):
     done = deqcli("predict", *SMALL, "--kernel", "ntk", "--values", "100", "--classes", "3",
                   "--mean-norm", "4", "--bias", "--nets", "deq,plain")  # fmt: skip

@@ -316,6 +316,7 @@ def test_one_that_breaks_does_not_cost_the_others(deqcli, three, monkeypatch):
 OWN = {"act": "tanh", "sigma_a2": 0.1, "n": 30, "p": 40, "estimator": "exact"}
 
 
+@pytest.mark.slow
 def test_a_result_of_ones_own_is_run_again_and_compared(deqcli, monkeypatch):
     spectrum = type(study.get("spectrum"))
     monkeypatch.setattr(spectrum, "standard", {"n": 20})

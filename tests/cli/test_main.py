@@ -220,6 +220,7 @@ def test_stdout_that_is_full_is_a_sentence(process, tmp_path, words):
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("words", WRITERS)
+@pytest.mark.slow
 def test_streams_that_are_closed_lead_nowhere(tmp_path, words, closed):
     done = subprocess.run(
         f"{sys.executable} -m deqcli {words} {closed}",
@@ -289,6 +290,7 @@ def spoken(words, folder):
     )
 
 
+@pytest.mark.slow
 def test_folders_that_are_not_utf8_can_be_used(tmp_path):
     """And files that are named so, which a report shows as well as it can."""
     (tmp_path / f"{ODD}.toml").write_text("n = 60\np = 80\n")

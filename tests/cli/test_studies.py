@@ -146,12 +146,14 @@ def test_its_json_is_its_settings_and_a_second_call_does_nothing(
     "name",
     [pytest.param(n, marks=pytest.mark.slow) if n in ("errata", "accuracy") else n for n in SMALL],
 )
+@pytest.mark.slow
 def test_jobs_do_not_change_a_byte(name, deqcli):
     for jobs in ("1", "2"):
         assert deqcli(name, *SMALL[name].split(), "--name", jobs, "-j", jobs).code == 0
     assert_same_files(name, Path("results/1.csv"), Path("results/2.csv"))
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_to_the_same_bytes(finished, deqcli, monkeypatch):
     cls = type(get(finished.name))
     genuine, calls = cls.compute, []
@@ -228,6 +230,7 @@ def test_killed_at_any_moment_goes_on_to_the_same_bytes(name, kills, tmp_path):
     assert left == sorted(path.name for path in (folders["whole"] / "results").iterdir())
 
 
+@pytest.mark.slow
 def test_dry_run_writes_nothing(finished, deqcli, tmp_path):
     dry = deqcli(*finished.words("--dry-run"))
     assert dry.code == 0

@@ -66,6 +66,7 @@ def test_features_agree_with_loops():
     np.testing.assert_allclose(computed, expected, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_first_64_test_images_agree_with_the_shared_features(real_data):
     pytest.importorskip("torch", reason=REASON)
     path = real_data / "cifar-10-vgg19" / "vgg19-conv-weights-f16.npz"
