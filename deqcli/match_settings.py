@@ -48,7 +48,7 @@ class MatchSettings(MonteCarloSettings, SampleSettings, DeqSettings):
         "scalars alone, at the tau0 of the equivalent.", least=0,
     )  # fmt: skip
     within: float = setting(
-        0.02, "Distance, in units of the DEQ's norm, at which a twin on data matches.",
+        0.01, "Distance, in units of the DEQ's norm, at which a twin on data matches.",
         above=0, below=1,
     )  # fmt: skip
     tau0: float | None = setting(

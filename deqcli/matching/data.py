@@ -22,9 +22,6 @@ from deqcli.vocabulary import Kernel
 
 Array = NDArray[np.float64]
 
-# On other rows a twin is a third farther than on the design, or less: this leaves room.
-_MARGIN = 0.4
-
 
 def fit_twin(
     act: Activation | str,
@@ -81,9 +78,8 @@ def fit_twin(
         starts = _starts(name, depth, centred, target, ends, unit)
         ends.append(problem.fit(name, depth, starts))
         distances.append(comparison.distance(ends[-1].acts))
-        near = ends[-1].distance <= _MARGIN * limit and distances[-1] <= limit
         # A depth that is asked for has its nearest network, not the first that will do.
-        if near and layers == "auto":
+        if max(ends[-1].distance, distances[-1]) <= limit and layers == "auto":
             best = ends[-1]
             break
     else:
@@ -108,7 +104,7 @@ def _attempted(end: Fitted, other: float, limit: float) -> Attempt:
     return Attempt(
         end.family,
         len(end.acts),
-        end.distance <= _MARGIN * limit,
+        end.distance <= limit,
         end.distance,
         f"{network_name(end.family, len(end.acts))}: {end.distance:.2g} of the norm on the design, "
         f"{other:.2g} on other rows.",

@@ -24,7 +24,7 @@ def match(
     family: str = "auto",
     layers: int | str = "auto",
     X: ArrayLike | None = None,
-    within: float = 0.02,
+    within: float = 0.01,
     seed: int = 0,
 ) -> Match:
     r"""Find the explicit network with one or two hidden layers whose kernel is the DEQ's.
@@ -64,8 +64,8 @@ def match(
         Samples in rows, at least 20, scaled as the network will see them.
     within : float
         The relative distance, in operator norm, at which a twin on data matches. ``auto`` takes
-        the smallest network that reaches 0.4 of it on the design and is within it on the other
-        rows; if there is none, the one that is nearest on both.
+        the smallest network that is within it on the design and on the other rows; if there is
+        none, the one that is nearest on both.
     seed : int
         Which rows make up the design; the same seed gives the same twin.
 
@@ -86,7 +86,7 @@ def match(
     >>> import numpy as np
     >>> X = np.random.default_rng(0).standard_normal((60, 9)) * np.linspace(0.1, 0.6, 9)
     >>> twin = match("relu", 0.2, kernel="ntk", X=X)
-    >>> twin.within, twin.distance < 0.02 < twin.plain_distance, twin.family, twin.layers
+    >>> twin.within, twin.distance < 0.01 < twin.plain_distance, twin.family, twin.layers
     (True, True, 'lrelu', 1)
     """
     if X is None:
