@@ -18,12 +18,11 @@ def head() -> list[str]:
             "networks, lie on those of a closed-form matrix and under the predicted law",
             'align="right" width="400"',
         ),
-        f"*Eigenvalues of the kernel Λ of a tanh DEQ on {first['n']} samples of a two-class Gaussian "
-        f"mixture. Blue: the average over {first['realizations']} random networks of width "
-        f"{first['width']}. Red: the closed form, as in the papers and (dotted) with every sample's own "
-        f"norm. Black: the law, computed without any sample. From the papers' matrix the average is "
-        f"{100 * found['relative']:.2g} % of ‖Λ‖ away, which is {100 * found['network_relative']:.2g} % "
-        "of G, the part that the network adds to the inputs'.*",
+        f"*Eigenvalues of the kernel Λ of a tanh DEQ on {first['n']} samples. Blue: the average over "
+        f"{first['realizations']} random networks. Red: the closed form, as in the papers and (dotted) "
+        "with every sample's own norm. Black: the law, computed without any sample. The average is "
+        f"{100 * found['relative']:.2g} % of ‖Λ‖ from the papers' matrix: "
+        f"{100 * found['network_relative']:.2g} % of G, what the network adds.*",
     ]
 
 

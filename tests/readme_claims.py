@@ -60,7 +60,7 @@ def found() -> list[str]:
         head_claims.image(
             predicted_claims.STEMS["two"],
             "Test error of a ReLU DEQ, its two-layer twin and a plain network against width",
-            'width="800"',
+            'align="right" width="450"',
         ),
         predicted_claims.caption(),
     ]

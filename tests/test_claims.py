@@ -30,7 +30,7 @@ UNBACKED = {
     "Speed": "ratios of one machine, which `deqcli bench` measures anew",
 }
 #: Sections that say how to use the program, not what was found.
-MANUAL = {"Install", "Use", "Where to go on"}
+MANUAL = {"Install and use", "Where to go on"}
 #: Statements of README and findings that no table backs: what things are, how they were made and
 #: where to find them. One that is new or changed is looked at when it is entered here.
 EXPLANATIONS = Path(__file__).with_name("explanations.txt").read_text(encoding="utf-8").splitlines()
