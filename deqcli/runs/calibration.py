@@ -4,10 +4,11 @@ A study counts its work W in multiplications (:meth:`deqcli.study.Study.work`). 
 smaller sizes and counts, of :math:`W_1` and about :math:`W_1/4`, give the speed v without what
 every run costs besides:
 
-.. math:: v = \frac{W_1 - W_2}{t_1 - t_2}, \qquad T = t_0 + t_1 + (W/\text{jobs} - W_1)/v,
+.. math:: v = \frac{W_1 - W_2}{t_1 - t_2}, \qquad T = t_s + t_0 + t_1 + (W/\text{jobs} - W_1)/v,
 
-where :math:`t_0` is what the very first of them takes longer than when it is done again: reading
-data, fitting a twin.
+where :math:`t_0` is what either takes longer at first than when it is done again: reading data,
+fitting a twin; and :math:`t_s` is for what no trial run does, to start Python and to draw a figure.
+Several processes start, and prepare the same, after the one that asks for them: both count twice.
 """
 
 from __future__ import annotations
@@ -27,8 +28,13 @@ SIZES = ("n", "p", "width", "widths", "train_size", "test_size")
 _LEAST = 32
 #: Settings that say how often the same is done, and how often in a trial run.
 COUNTS = {"realizations": 8, "trials": 1, "epochs": 1, "steps": 10}
-#: Settings that list what is done one after the other; trial runs have the first, or two.
+#: Settings that list what is done one after the other; trial runs have the last, or two. Of
+#: values of an axis that is a size it is the largest, most of the work, and scaled like any size.
 LISTS = ("ratio", "mean_norm", "values")
+#: Seconds to start Python with its libraries, and to draw a figure.
+BESIDES = 1.5
+# Data that take less than this part of a trial run to prepare need no second run to be told apart.
+_LITTLE = 0.2
 #: Work of a trial run: about a second.
 _TRIAL = 2e10
 
@@ -41,8 +47,7 @@ def estimate_seconds(
 ) -> float | None:
     """Return about how many seconds a run will take, None where that cannot be told.
 
-    On a machine that does nothing else it is right within a factor of two or three. Data files are
-    read.
+    On a machine that does nothing else it is right within a factor of two. Data files are read.
 
     Parameters
     ----------
@@ -66,15 +71,17 @@ def estimate_seconds(
         # Each twice: what is prepared once, such as real data and their law, says nothing of speed.
         first = measure(smaller)
         before = measure(smaller)
-        measure(larger)
-        after = measure(larger)
+        after = at_first = measure(larger)
+        if first - before > _LITTLE * before:
+            after = measure(larger)
     except DeqcliError:
         return None
     done, less = study.work(larger), study.work(smaller)
     # The same work, or noise, says nothing of the speed but that it is at least this.
     gained = after - before if done > less and after > 1.1 * before else after
     speed = (done - less if gained != after else done) / max(gained, 1e-6)
-    return max(first - before, 0.0) + after + max(work / jobs - done, 0.0) / speed
+    once = BESIDES + max(first - before, at_first - after, 0.0)
+    return (once if jobs == 1 else 2 * once) + after + max(work / jobs - done, 0.0) / speed
 
 
 def _shrunk_to(study: Study[Any, Any], settings: Settings, work: float, listed: int) -> Settings:
@@ -97,10 +104,12 @@ def _shrunk(settings: Settings, factor: float, listed: int) -> Settings:
         value = getattr(settings, field.name)
         if field.name in SIZES:
             value = _scaled(value, factor)
+        elif field.name == "values" and getattr(settings, "against", None) in SIZES:
+            value = (float(_scaled(int(max(value)), factor)),)
+        elif field.name in LISTS and isinstance(value, tuple):
+            value = value[-listed:]
         elif field.name in COUNTS and isinstance(value, int):
             value = min(value, COUNTS[field.name])
-        elif field.name in LISTS and isinstance(value, tuple):
-            value = value[:listed]
         # Past the checks, as a whole: sizes belong together, and a run checks what it is given.
         object.__setattr__(smaller, field.name, value)
     return smaller

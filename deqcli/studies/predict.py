@@ -44,7 +44,7 @@ class Predict(Study[PredictSettings, Prepared]):
 
     name = "predict"
     version = 4
-    duration = "two to three minutes"
+    duration = "about 40 seconds"
     settings = PredictSettings
     examples = (
         "",

@@ -8,7 +8,7 @@ import pytest
 
 from deqcli import study
 from deqcli.errors import DataError
-from deqcli.runs.calibration import COUNTS, SIZES, estimate_seconds, in_words
+from deqcli.runs.calibration import BESIDES, COUNTS, SIZES, estimate_seconds, in_words
 
 SPECTRUM = study.get("spectrum")
 
@@ -40,20 +40,23 @@ def test_work_at_a_steady_speed_is_foretold(name, options, jobs):
     work = chosen.work(settings) / 2e10
     assert work > 3
     told = estimate_seconds(chosen, settings, jobs, clock)
-    assert told == pytest.approx(0.2 + work / jobs, rel=1e-6)
+    # Several processes start after the one that asks for them.
+    starts = BESIDES if jobs == 1 else 2 * BESIDES
+    assert told == pytest.approx(starts + 0.2 + work / jobs, rel=1e-6)
 
 
 def test_a_run_that_is_small_itself_is_what_was_measured():
     settings = SPECTRUM.settings.load({"n": 60, "p": 50, "width": 40, "realizations": 4})
-    assert estimate_seconds(SPECTRUM, settings, 1, clock) == pytest.approx(clock(settings))
+    told = estimate_seconds(SPECTRUM, settings, 1, clock)
+    assert told == pytest.approx(BESIDES + clock(settings))
 
 
 def test_small_runs_are_small_and_of_the_same_shape():
     seen = []
     settings = SPECTRUM.settings.load({"n": 4000, "p": 2000, "width": 3000, "realizations": 900})
     estimate_seconds(SPECTRUM, settings, 1, lambda small: seen.append(small) or 1.0)
-    # Each twice, since what is prepared once is not counted.
-    assert len(seen) == 4
+    # The smaller twice, which tells that nothing is prepared once.
+    assert len(seen) == 3
     assert max(SPECTRUM.work(small) for small in seen) < 2.2e10
     assert max(small.realizations for small in seen) == 8
     assert seen[-1].n / seen[-1].p == pytest.approx(2, rel=0.05)
@@ -105,7 +108,32 @@ def test_what_is_prepared_once_is_counted_once():
         return clock(small) + (3.0 if len(seen) == 1 else 0.0)
 
     told = estimate_seconds(SPECTRUM, settings, 1, first_is_slow)
-    assert told == pytest.approx(3.2 + SPECTRUM.work(settings) / 2e10)
+    assert told == pytest.approx(BESIDES + 3.2 + SPECTRUM.work(settings) / 2e10)
+    # The larger twice as well, to know its speed.
+    assert len(seen) == 4
+
+
+def test_what_takes_longer_to_prepare_for_larger_sizes_is_counted_as_it_is_there():
+    settings = SPECTRUM.settings.load({})
+    seen = []
+
+    def at_first(small):
+        seen.append(small)
+        return clock(small) + (0.0 if seen.count(small) > 1 else small.n / 100)
+
+    told = estimate_seconds(SPECTRUM, settings, 2, at_first)
+    once, work = BESIDES + seen[-1].n / 100, SPECTRUM.work(settings) / 2e10
+    assert told == pytest.approx(2 * once + 0.2 + work / 2)
+
+
+def test_trial_runs_of_a_size_as_the_axis_have_its_largest_value_scaled():
+    """Networks of 3200 neurons are most of the default's time: the narrowest say nothing of it."""
+    predict, seen = study.get("predict"), []
+    settings = predict.settings.load({})
+    estimate_seconds(predict, settings, 1, lambda small: seen.append(small) or 1.0)
+    for small in seen:
+        (width,) = small.values
+        assert width / small.n == pytest.approx(max(settings.values) / settings.n, rel=0.05)
 
 
 @pytest.mark.parametrize("name", ["visible", "predict"])
@@ -114,6 +142,6 @@ def test_trial_runs_solve_few_equations(name):
     chosen, seen = study.get(name), []
     settings = chosen.settings.load({})
     estimate_seconds(chosen, settings, 1, lambda small: seen.append(small) or 1.0)
-    assert len(seen) == 4
+    assert len(seen) == 3
     for small in seen:
         assert chosen.work(small) < 0.2 * chosen.work(settings)
