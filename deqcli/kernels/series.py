@@ -23,16 +23,17 @@ from functools import cached_property
 import numpy as np
 from numpy.polynomial.chebyshev import cheb2poly, chebvander
 from numpy.typing import NDArray
-from scipy.linalg.blas import dgemm
 
 from deqcli.kernels.interpolation import TOLERANCE, Interval
+from deqcli.kernels.threads import add_product
 
 Array = NDArray[np.float64]
 
 # Powers may be this many times as large as their sum: one decimal digit is lost.
 _GROWTH = 10.0
-# Functions of the norm are dropped below this part of the tolerance.
-_CUT = 0.5
+# Functions of the norm are dropped below this multiple of the tolerance, by a bound that is some
+# thirty times what they amount to; fits are checked all the same.
+_CUT = 4.0
 # Pairs whose series are summed at a time, some hundred numbers each.
 _GATHERED = 1000
 
@@ -150,17 +151,17 @@ class BoundSeries:
         ----------
         rows, columns : slice
         w : ndarray of shape (columns, rows)
-            On the transpose of the tile: BLAS adds into arrays whose columns are contiguous.
+            On the transpose of the tile.
         out : ndarray of shape (columns, rows)
             Takes the transposed result.
         """
-        beta = 0.0
+        highest = True
         for left, right in self._apart:
-            if beta:
+            if not highest:
                 out *= w
-            if not beta or left.shape[1]:
-                dgemm(1.0, left[rows].T, right[columns].T, beta, out.T, trans_a=1, overwrite_c=1)
-            beta = 1.0
+            if highest or left.shape[1]:
+                add_product(right[columns], left[rows], out, keep=not highest)
+            highest = False
 
     def at(self, i: NDArray[np.intp], j: NDArray[np.intp], w: Array) -> Array:
         """Sum the series for pairs, each of shape (m,)."""

@@ -1,7 +1,9 @@
 """From pairs to matrices: tables against direct solves, blocks, two sets, threads, memory."""
 
 import math
+import time
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from deqcli.kernels import segments
 from deqcli.kernels import tiles as tiles_module
 from deqcli.kernels.matrix import KernelMatrix
 from deqcli.kernels.pairs import ImplicitPairs
+from deqcli.kernels.threads import add_product
 from deqcli.kernels.tiles import Combination
 from deqcli.vocabulary import Kernel
 
@@ -342,3 +345,35 @@ def test_blocks_never_hold_the_matrix():
     finally:
         tracemalloc.stop()
     assert peak / (8 * n * n) < 0.7
+
+
+@pytest.mark.parametrize("k", [0, 1, 9])
+@pytest.mark.parametrize("keep", [True, False])
+def test_products_are_added_as_numpy_does(k: int, keep: bool) -> None:
+    rng = np.random.default_rng(k)
+    left, right, out = (rng.standard_normal(shape) for shape in [(70, k), (50, k), (70, 50)])
+    expected = left @ right.T + keep * out
+    add_product(left, right, out, keep)
+    np.testing.assert_allclose(out, expected, rtol=1e-13, atol=1e-13)
+
+
+def test_products_refuse_what_they_would_read_wrongly() -> None:
+    square = np.eye(4)
+    with pytest.raises(TypeError, match="contiguous"):
+        add_product(square[:, ::2], square[:, ::2], np.zeros((4, 4)), keep=True)
+    with pytest.raises(ValueError, match="fit"):
+        add_product(square, square, np.zeros((4, 3)), keep=True)
+    with pytest.raises(ValueError, match="fit"):
+        add_product(square, square, np.zeros((4, 4), np.float32), keep=True)
+
+
+def test_products_leave_the_interpreter_to_other_threads() -> None:
+    large, out = np.ones((1500, 1500)), np.zeros((1500, 1500))
+    with threadpool_limits(1), ThreadPoolExecutor(1) as pool:
+        running = pool.submit(add_product, large, large, out, False)
+        turns = 0
+        while not running.done():
+            turns += 1
+            time.sleep(0.001)
+    # Whoever keeps the interpreter leaves one turn before and one after.
+    assert turns > 5
