@@ -152,6 +152,14 @@ class Study(abc.ABC, Generic[S, P]):
     def memory(self, settings: S) -> int:
         """Return the bytes that one process needs at most; allocates nothing of that size."""
 
+    def point_memory(self, settings: S) -> int | None:
+        """Return the bytes of a process that only computes points, if assembly is what takes most.
+
+        The others are then ended before it, and the first process has its own data until then.
+        None where points take as much as :meth:`memory` says.
+        """
+        return None
+
     def work(self, settings: S) -> float:
         """Return about how many multiplications a run is, for an estimate of its time.
 

@@ -19,7 +19,7 @@ import scipy.linalg  # noqa: F401
 from deqcli.checks import POSITIVE, number, of_type, shown
 from deqcli.errors import InputError, RunConflictError
 from deqcli.runs import cluster, files, memory, provenance, tables
-from deqcli.runs.parallel import Failure, pinned, run_points
+from deqcli.runs.parallel import Failure, end_workers, pinned, run_points
 from deqcli.runs.result import Result, Status
 from deqcli.runs.store import SUFFIXES, Store
 from deqcli.settings import Settings
@@ -132,17 +132,23 @@ def run(
 
 def fitting_jobs(study: Study[Any, Any], settings: Settings, scheduler: str | None = None) -> int:
     """Return as many processes as cores, points and free memory allow, at least one."""
-    points, needed = len(study.points(settings)), study.memory(settings)
-    most = max(min(os.cpu_count() or 1, points), 1)
-    available = None if scheduler or not needed else memory.available_bytes()
+    most = max(min(os.cpu_count() or 1, len(study.points(settings))), 1)
+    available = None if scheduler or not study.memory(settings) else memory.available_bytes()
     if available is None:
         return most
-    return next((jobs for jobs in range(most, 1, -1) if _total(needed, jobs) <= available), 1)
+    fits = (jobs for jobs in range(most, 1, -1) if _total(study, settings, jobs) <= available)
+    return next(fits, 1)
 
 
-def _total(one: int, processes: int) -> int:
-    """Return the bytes of all processes; of the one that starts several, its libraries count."""
-    return one if processes == 1 else processes * one + memory.LIBRARIES
+def _total(study: Study[Any, Any], settings: Settings, processes: int) -> int:
+    """Return the bytes of all processes at a time."""
+    one, point = study.memory(settings), study.point_memory(settings)
+    if processes == 1:
+        return one
+    if point is None:
+        # Of the process that starts them, its libraries count.
+        return processes * one + memory.LIBRARIES
+    return max(one, (processes + 1) * point)
 
 
 def compute_point(study: str, settings: Settings, identity: str, *arguments: Any) -> Any:
@@ -176,7 +182,7 @@ class _Run:
         if jobs is None:
             jobs = fitting_jobs(self.study, self.settings, self.scheduler)
         processes = 1 if self.scheduler else max(min(jobs, len(points)), 1)
-        needed = _total(self.study.memory(self.settings), processes)
+        needed = _total(self.study, self.settings, processes)
         result = partial(
             Result, self.study.name, stem, self.settings, points=len(points), memory=needed
         )
@@ -244,6 +250,8 @@ class _Run:
                     failures.append(outcome)
                 else:
                     store.save(key, outcome)
+        if self.study.point_memory(self.settings) is not None:
+            end_workers()
         if failures:
             store.save_failures([asdict(failure) for failure in failures])
         return tuple(failures)

@@ -24,6 +24,7 @@ from typing import Any
 
 import joblib
 import threadpoolctl
+from joblib.externals.loky import reusable_executor
 from tqdm import tqdm
 
 from deqcli.errors import InputError, RunError
@@ -204,6 +205,14 @@ def _in_processes(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             outcomes.close()
+
+
+def end_workers() -> None:
+    """End local processes, if there are, which would wait with their data for the next points."""
+    # Asked for with other arguments, or none, joblib would first start some.
+    executor = reusable_executor._executor
+    if executor is not None:
+        executor.shutdown(wait=True)
 
 
 def _on_cluster(

@@ -171,6 +171,11 @@ class Spectrum(Study[SpectrumSettings, "Prepared"]):
             work = max(work, 40 * n * n)
         return peak(loading=self._loading(settings), held=held, work=work)
 
+    def point_memory(self, settings: SpectrumSettings) -> int | None:
+        # Points make panels of the operator; the assembly alone has all of them.
+        held = settings.shape[0] ** 2 if settings.storage is Storage.MEMORY else 0
+        return None if settings.dense else self.memory(settings) - held
+
     def memory_remedy(self, settings: SpectrumSettings) -> str:
         remedy = super().memory_remedy(settings)
         return f"take `storage` disk, or {remedy}" if settings.storage is Storage.MEMORY else remedy

@@ -11,7 +11,7 @@ from toy_study import Toy, ToySettings, run_toy
 
 import deqcli
 from deqcli.errors import InputError, RunConflictError, RunError
-from deqcli.runs import files, memory
+from deqcli.runs import execute, files, memory
 from deqcli.runs.execute import run
 
 MEMORY = 600 * 10**6  # of one process, at the toy's size of 300
@@ -316,3 +316,15 @@ def test_exports_are_written_and_never_over_another_text(tmp_path, toy, monkeypa
         run_toy(tmp_path, size=20)
     run_toy(tmp_path, size=20, force=True)
     assert result.paths[-1].read_text() == "x = 1\n"
+
+
+def test_an_operator_is_counted_once_and_its_workers_end_before_it_is_there(monkeypatch):
+    sizes = {"n": 60_000, "p": 784, "estimator": "exact", "dry_run": True}
+    one, two = (deqcli.run("spectrum", **sizes, jobs=jobs).memory for jobs in (1, 2))
+    assert one <= two < 8 * 2**30
+    ended = []
+    monkeypatch.setattr(execute, "end_workers", lambda: ended.append(True))
+    small = {"n": 60, "p": 40, "estimator": "exact"}
+    for storage in ("dense", "memory"):
+        deqcli.run("spectrum", **small, storage=storage, jobs=1)
+    assert ended == [True]
