@@ -31,8 +31,8 @@ Array = NDArray[np.float64]
 
 # Powers may be this many times as large as their sum: one decimal digit is lost.
 _GROWTH = 10.0
-# Functions of the norm are dropped below this multiple of the tolerance, by a bound that is some
-# thirty times what they amount to; fits are checked all the same.
+# Functions of the norm are dropped below this multiple of the tolerance, by a bound that is
+# several times what they amount to; fits are checked all the same.
 _CUT = 4.0
 # Pairs whose series are summed at a time, some hundred numbers each.
 _GATHERED = 1000

@@ -57,7 +57,8 @@ def _dgemm() -> Any:
 
 @functools.cache
 def _size(value: int) -> Any:
-    return ctypes.byref(ctypes.c_int(value))
+    # Of 64 bits, whose lower half is what a BLAS with integers of 32 bits reads.
+    return ctypes.byref(ctypes.c_int64(value))
 
 
 _FACTORS = {factor: ctypes.byref(ctypes.c_double(factor)) for factor in (0.0, 1.0)}

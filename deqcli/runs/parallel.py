@@ -24,7 +24,7 @@ from typing import Any
 
 import joblib
 import threadpoolctl
-from joblib.externals.loky import reusable_executor
+from joblib.externals.loky import get_reusable_executor
 from tqdm import tqdm
 
 from deqcli.errors import InputError, RunError
@@ -209,10 +209,7 @@ def _in_processes(
 
 def end_workers() -> None:
     """End local processes, if there are, which would wait with their data for the next points."""
-    # Asked for with other arguments, or none, joblib would first start some.
-    executor = reusable_executor._executor
-    if executor is not None:
-        executor.shutdown(wait=True)
+    get_reusable_executor().shutdown(wait=True)
 
 
 def _on_cluster(
