@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from deqcli.figures.style import DEQ
 
 #: What a line of names holds at most, and what share of an axis of 1.4 inches a letter of it takes.
-_CHARACTERS, _CHARACTER = 14, 0.03
+_CHARACTERS, _CHARACTER = 16, 0.03
 
 FILLED: dict[str, Any] = {"color": DEQ, "alpha": 0.45}
 """How the first spectrum is drawn, over which the others are lines."""
