@@ -162,7 +162,7 @@ def test_infeasible_points_are_exit_code_3_but_no_difference(deqcli, three):
     path.write_text(tiny(1, 'family = "lrelu"\nlayers = "1"'))
     done = deqcli("-q", "reproduce", "icml/h-tanh", "-j", "1")
     assert done.code == 3
-    assert "icml/h-tanh: done: Finished with shortcomings: no match within 0.02" in done.err
+    assert "icml/h-tanh: done: Finished with shortcomings: no match within 0.01" in done.err
     table = pd.read_csv("results/summary.csv")
     assert table["ours"].notna().all()
     assert table["note"].str.contains("no match within 0.02").all()
