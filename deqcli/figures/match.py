@@ -13,6 +13,8 @@ from deqcli.vocabulary import activation_title
 
 _COLORS = {"deq": DEQ, "matched": MATCHED, "plain": PLAIN}
 _NAMES = {"deq": "DEQ", "matched": "matched", "plain": "plain"}
+# Residuals of scalars that agree are no larger.
+_EXACT = 1e-10
 _DASHES = ("-", "--", "-.", ":")
 
 
@@ -63,12 +65,14 @@ def draw(table: pd.DataFrame) -> Figure:
         _draw_bulk(panels[1], spectra, ["deq", "matched", "plain"], averages)
         if isolated:
             _draw_isolated(panels[2], spectra)
+    # "Exact" is said of scalars; a twin that is fitted, or has all of them, is only too far.
+    inexact = "residual" in table and table["residual"].abs().max() > _EXACT
     named = f"{_kernel(spectra, 'deq')}, " if len(spectra) and not sphere else ""
     figure.suptitle(
         f"{named}{activation_title(first['act'])}, "
         f"$\\sigma_a^2$ = {first['sigma_a2']:g}, {first['data']}"
         + (f", n = {first['n']}" if first["n"] else "")
-        + ("" if first["feasible"] else "\nno exact match"),
+        + ("" if first["feasible"] else "\nno exact match" if inexact else "\nno match"),
         fontsize=8,
     )
     return figure

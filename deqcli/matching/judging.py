@@ -186,19 +186,20 @@ def network_name(family: str, layers: int) -> str:
 def _help(twin: Match, distances: Distances) -> str:
     """Say what would bring a twin nearer."""
     remedies = []
+    tried = {attempt.family for attempt in twin.alternatives}
     if distances.plain < distances.twin:
         remedies.append("take the plain network, which is nearer")
     if twin.design is None:
         remedies.append("a `design` fits it to the data")
     else:
-        tried = {attempt.family for attempt in twin.alternatives}
         known = dict.fromkeys(name for name, _ in ORDER)
         if others := [name for name in known if name not in tried]:
             remedies.append(f"`family` {' or '.join(others)} was not tried")
-    if all(attempt.layers == 1 for attempt in twin.alternatives):
+    if tried != {"htanh"} and all(attempt.layers == 1 for attempt in twin.alternatives):
         remedies.append("two layers may do")
     if twin.design is not None and twin.design.rows.size < DESIGN:
         remedies.append(f"more rows would help ({twin.design.rows.size} were fitted to)")
-    remedies.append(f"ask for no less than `within` {1.05 * distances.twin:.2g}")
+    if 1.05 * distances.twin < 0.995:
+        remedies.append(f"ask for no less than `within` {1.05 * distances.twin:.2g}")
     remedies.append("a smaller `sigma_a2` makes the DEQ easier to equal")
     return ", or ".join(remedies)

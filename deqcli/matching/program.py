@@ -28,6 +28,8 @@ def train(X, y, width, steps, rate):
     Y = np.eye(y.max() + 1)[y] - 1 / (y.max() + 1)
     networks = {"DEQ": DEQ, "Twin": Twin}
     models = {k: n(X.shape[1], width, Y.shape[1]) for k, n in networks.items() if n is not None}
+    if KERNEL != "ntk" and DEQ is not None:
+        print(f"The twin has the {KERNEL} of the DEQ; all weights learn, which the ntk decides.")
     print("step  " + "".join(f"{name:>10}" for name in models))
     every = max(1, steps // 10)
     for step in range(steps + 1):

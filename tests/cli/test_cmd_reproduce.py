@@ -165,7 +165,7 @@ def test_infeasible_points_are_exit_code_3_but_no_difference(deqcli, three):
     assert "icml/h-tanh: done: Finished with shortcomings: no match within 0.01" in done.err
     table = pd.read_csv("results/summary.csv")
     assert table["ours"].notna().all()
-    assert table["note"].str.contains("no match within 0.02").all()
+    assert table["note"].str.contains("no match within 0.01").all()
     checked = deqcli("-q", "reproduce", "icml/h-tanh", "--check", "-j", "1")
     assert checked.code == 0, checked.err
 

@@ -23,3 +23,18 @@ def test_a_table_of_before_is_drawn():
     table = result.table.drop(columns="scaled")
     legend = deqcli.study.get("match").draw(table).axes[1].get_legend()
     assert legend.get_title().get_text() == "distance"
+
+
+def test_title_says_exact_only_of_scalars():
+    asked = {"act": "relu", "sigma_a2": 0.2, "n": 60, "p": 80}
+    cases = {
+        "\nno exact match": {"design": 0, "family": "lrelu", "layers": "1"},
+        "\nno match": {"family": "htanh"},
+    }
+    for words, case in cases.items():
+        result = deqcli.run("match", **asked, **case)
+        assert result.figure().get_suptitle().endswith(words)
+    # Scalars that agree, and kernels that do not.
+    result = deqcli.run("match", **asked, design=0, within=1e-9)
+    assert not result.findings["feasible"]
+    assert result.figure().get_suptitle().endswith("\nno match")

@@ -10,6 +10,7 @@ from deqcli.activations import Activation
 from deqcli.errors import InputError
 from deqcli.kernels.exact import explicit_kernels, implicit_kernels
 from deqcli.matching import export, match, match_sphere
+from deqcli.vocabulary import Kernel
 
 pytestmark = pytest.mark.filterwarnings("ignore::deqcli.errors.OutsidePapersRangeWarning")
 
@@ -259,6 +260,18 @@ def test_training_that_does_not_converge_ends_in_a_sentence(tmp_path, monkeypatc
         monkeypatch.setattr(sys, "argv", arguments)
         with pytest.raises(SystemExit, match=text):
             module["main"]()
+
+
+@pytest.mark.parametrize("kernel", Kernel)
+def test_training_says_which_kernel_decides_it(tmp_path, monkeypatch, capsys, kernel):
+    """All weights learn by Θ: a twin of another kernel need not train like its DEQ."""
+    np.savez(tmp_path / "data.npz", X=data(20, 4), y=np.arange(20) % 2)
+    module = load('"""A file."""\n' + export(match("tanh", 0.1, kernel=kernel)))
+    arguments = ["twin.py", "--train", str(tmp_path / "data.npz"), "--width", "9", "--steps", "1"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    module["main"]()
+    said = f"The twin has the {kernel.value} of the DEQ" in capsys.readouterr().out
+    assert said == (kernel is not Kernel.NTK)
 
 
 def test_a_function_of_one_s_own_has_a_twin_but_no_deq():

@@ -12,7 +12,7 @@ from deqcli.equivalents import operator_distance, operator_norm
 from deqcli.errors import InputError
 from deqcli.gaussian import hermite_coefficients, second_moments
 from deqcli.kernels.exact import explicit_kernels, implicit_kernels
-from deqcli.matching import match
+from deqcli.matching import Distances, judge, match
 from deqcli.matching.fit import Problem, choose_design
 from deqcli.matching.layers import KNOTS, NUMBERS, Pairs, network_pairs, project, series
 from deqcli.matching.layers import to_activation as layer
@@ -207,6 +207,16 @@ def test_what_is_not_within_is_said():
     for words in ("within 0.001", "the nearest", "a plain network", "was not tried",
                   "more rows", "`within`"):  # fmt: skip
         assert words in twin.reason
+
+
+def test_advice_can_be_followed():
+    """H-Tanh has one layer, and `within` is below 1."""
+    twin = match("relu", 0.2, X=spread(40), family="htanh")
+    assert "two layers" not in twin.reason
+    far = judge(twin, Distances(1.3, 1.2, 0.4, 20))
+    assert "no less than" not in far.suggestion
+    assert "the plain network, which is nearer" in far.suggestion
+    assert "no less than `within` 0.84" in judge(twin, Distances(0.8, 0.7, 0.4, 20)).suggestion
 
 
 def test_the_record_states_the_design():
