@@ -67,3 +67,31 @@ def test_distances_of_twins(source, real_data, monkeypatch):
             # "two layers by scalars are nearer, but one is within what was asked for"
             assert len(scalars.acts) == 2
             assert measured[0] < measured[1] < 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", SOURCES)
+def test_third_rows(source, real_data, monkeypatch):
+    """Rows that neither the fit nor the choice has seen; of three seeds the first."""
+    monkeypatch.setenv("DEQCLI_DATA_DIR", str(real_data))
+    said = re.search(
+        r"on 800 third rows .* ([\d.]+) to ([\d.]+) times as far .* just beyond 1 % \(([\d.]+)\)",
+        SECTION,
+    )
+    assert said is not None
+    low, high, farthest = map(float, said.groups())
+    rng = np.random.default_rng(1)
+    if source == "gmm":
+        X = deqcli.GaussianMixture.papers(1000).sample(1800, rng).X
+    else:
+        X = deqcli.load(source, n=1800, seed=1).X
+    X = X[np.random.default_rng(1).permutation(len(X))]
+    for act, sigma_a2, letter, *_ in ROWS:
+        kernel = KERNELS[letter]
+        twin = deqcli.match(act, float(sigma_a2), kernel=kernel, X=X[:1000])
+        assert len(twin.design.others) == 800
+        deq = implicit_kernels(X[1000:], twin.act, float(sigma_a2)).compute(kernel)[0]
+        other = explicit_kernels(X[1000:], twin.acts).compute(kernel)[0]
+        third = operator_distance(deq, other) / operator_norm(deq)
+        assert low - 0.005 < third / twin.distance < high + 0.005, (act, letter)
+        assert third < farthest + 5e-6
