@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -253,20 +253,26 @@ def measure_networks(seed: int) -> dict[str, Array]:
     :math:`G/(1 - \dot G)` from the mean of the gradients' products in all weights, ``frozen`` that
     of the latter from the mean without the gradient in B.
     """
+    return _networks(seed, NETWORKS, WIDTH)
+
+
+@cache
+def _networks(seed: int, networks: int, width: int) -> dict[str, Array]:
+    """Return what :func:`measure_networks` does; the trial runs of an estimate ask repeatedly."""
     name = "empirical NTK"
     model = model_of(mixture(SAMPLES), SAMPLES, "relu", 1 - SIGMA_A2, seed, name)
     kernels = (Kernel.CK, Kernel.NTK)
-    ensemble = Ensemble(model.act, SIGMA_A2, 1 - SIGMA_A2, width=WIDTH, kernels=kernels)
+    ensemble = Ensemble(model.act, SIGMA_A2, 1 - SIGMA_A2, width=width, kernels=kernels)
     workspace = Workspace(model.X, ensemble)
     trained, frozen = np.zeros((2, SAMPLES, SAMPLES))
-    for index in range(NETWORKS):
+    for index in range(networks):
         one = workspace.realize(stream(seed, "errata", name, index))
         if not one.converged:
             raise ConvergenceError("a simulated network did not converge; choose another `seed`.")
         ck, ntk = (one.kernels[kernel] for kernel in kernels)
-        trained += ntk / NETWORKS
-        adjoints = workspace.adjoint.T @ workspace.adjoint / WIDTH
-        frozen += (ck + SIGMA_A2 * ck * adjoints) / NETWORKS
+        trained += ntk / networks
+        adjoints = workspace.adjoint.T @ workspace.adjoint / width
+        frozen += (ck + SIGMA_A2 * ck * adjoints) / networks
     right, ck, preactivation = model.kernel(Kernel.NTK, Kernel.CK, Kernel.PREACTIVATION_CK)
     icml = icml_tangent_kernel(ck, preactivation, SIGMA_A2)
     without = {
