@@ -65,8 +65,8 @@ def test_committed_ones_are_those_of_their_parts(folder):
 @pytest.mark.parametrize("limits", [True, False])
 def test_points_and_bars_are_those_of_the_table(limits):
     rows = [
-        {"dataset": data, "net": net, "width": width, "trials": 3, "accuracy": 0.01 * k,
-         "accuracy_interval": 0.001 * (k + 1) if k else np.nan}
+        {"dataset": data, "act": "relu", "net": net, "width": width, "trials": 3,
+         "accuracy": 0.01 * k, "accuracy_interval": 0.001 * (k + 1) if k else np.nan}
         for k, (data, net, width) in enumerate(
             (data, net, width)
             for data in ("mnist", "cifar")
@@ -86,6 +86,8 @@ def test_points_and_bars_are_those_of_the_table(limits):
     assert (axes.get_xticklabels()[-1].get_text() == "∞") == limits
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == ["matched explicit", "plain explicit", "mnist", "cifar"]
+    title = figure.legends[0].get_title().get_text()
+    assert title == "ReLU, 3 trials: mean and 95 % interval"
 
 
 def test_the_report_has_it_after_its_parts(folder):

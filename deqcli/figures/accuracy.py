@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 from deqcli import paired
 from deqcli.display import around
 from deqcli.figures.style import DEQ, MATCHED, PAGE, PLAIN, Figure, log_ticks, styled
-from deqcli.vocabulary import Net
+from deqcli.vocabulary import Net, activation_title
 
 COLORS = {"deq": DEQ, "matched": MATCHED, "plain": PLAIN}
 LABELS = {"deq": "DEQ", "matched": "matched explicit", "plain": "plain explicit"}
@@ -73,9 +73,25 @@ def draw(table: pd.DataFrame) -> Figure:
             accuracies.set_title(f"{dataset}: test accuracy")
     figure.legend(
         *_legend(table), loc="outside upper center", ncols=4, title_fontsize=7.5,
-        title="bars and band: 95 % intervals of the mean over trials",
+        title=_title(table),
     )  # fmt: skip
     return figure
+
+
+def _title(table: pd.DataFrame) -> str:
+    """Say which DEQ was trained, how much of it, and what bars are."""
+    texts = []
+    # Tables of before do not say it.
+    if "act" in table:
+        trained = table[["act", "sigma_a2", "train"]].drop_duplicates().to_numpy()
+        texts = [
+            f"{activation_title(act)}, $\\sigma_a^2$ = {sigma_a2:g}, "
+            + ("readout trained" if train == "readout" else "all weights trained")
+            for act, sigma_a2, train in trained
+        ]
+    several = table["trial"].nunique() > 1
+    said = "bars and band: 95 % intervals of the mean over trials" if several else "one trial"
+    return "; ".join([*texts, said])
 
 
 _TITLES = (

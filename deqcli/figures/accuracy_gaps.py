@@ -8,6 +8,7 @@ from matplotlib.lines import Line2D
 from deqcli import paired
 from deqcli.figures.accuracy import COLORS, LABELS, beyond, width_axis
 from deqcli.figures.style import COLUMN, DEQ, Figure, styled
+from deqcli.vocabulary import activation_title
 
 _MARKERS = "os^Dv"
 _DASHES = ("-", "--", ":", "-.")
@@ -23,7 +24,7 @@ def draw(table: pd.DataFrame) -> Figure:
     ----------
     table : DataFrame
         Columns dataset, net, width, trials, accuracy, accuracy_interval, as
-        :func:`deqcli.paired.gaps` returns them for several data sets.
+        :func:`deqcli.paired.gaps` returns them for several data sets, and the DEQ's act.
     """
     figure = Figure(figsize=(COLUMN, 3.1), layout="constrained")
     axes = figure.add_subplot()
@@ -56,8 +57,9 @@ def draw(table: pd.DataFrame) -> Figure:
     ]  # fmt: skip
     counts = sorted(set(table["trials"]))
     trials = f"{counts[0]} to {counts[-1]}" if counts[1:] else "".join(map(str, counts))
+    acts = ", ".join(activation_title(act) for act in dict.fromkeys(table["act"]))
     figure.legend(
         handles=handles, loc="outside upper center", ncols=3, title_fontsize=7.5,
-        title=f"{trials} trials: mean and 95 % interval",
+        title=f"{acts}, {trials} trials: mean and 95 % interval",
     )  # fmt: skip
     return figure

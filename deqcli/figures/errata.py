@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
 
-from deqcli.figures.style import DEQ, MATCHED, PAGE, Figure, styled
+from deqcli.figures.style import DEQ, MATCHED, PAGE, Figure, of_trials, styled
 
 _COLUMNS = 3
 _STYLES = {"printed": (MATCHED, "s", "as printed"), "right": (DEQ, "o", "corrected")}
@@ -35,10 +35,9 @@ def draw(table: pd.DataFrame) -> Figure:
     for axes in panels[::_COLUMNS]:
         axes.set_ylabel("operator-norm error")
     handles, labels = panels[0].get_legend_handles_labels()
-    trials = table["trial"].nunique()
     figure.legend(
         handles, labels, loc="outside upper center", ncols=3,
-        title=f"closed forms against the exact kernels, {trials} trial(s): mean, range",
+        title=f"closed forms against the exact kernels, {of_trials(table)}",
         title_fontsize=7.5,
     )  # fmt: skip
     return figure

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from deqcli.figures.style import COLUMN, KERNEL_LABELS, Figure, styled
+from deqcli.figures.style import COLUMN, KERNEL_LABELS, Figure, of_trials, styled
 from deqcli.vocabulary import activation_title
 
 _COLORS = ("#1f5fb4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")
@@ -32,9 +32,9 @@ def draw(table: pd.DataFrame) -> Figure:
     for k, act in enumerate(acts):
         rows = table[table["act"] == act]
         color, marker = _COLORS[k % len(_COLORS)], _MARKERS[k % len(_MARKERS)]
-        label = f"{activation_title(act)}, slope {rows['slope'].iloc[0]:.2f}"
+        label = f"{activation_title(act)}, slope {_slope(rows['slope'])}"
         if own and rows["own_error"].notna().any():
-            label += f"; {rows['own_slope'].iloc[0]:.2f}"
+            label += f"; {_slope(rows['own_slope'])}"
             style = {"marker": marker, "mfc": "white", "ls": (0, (4, 1.5)), "lw": 0.9}
             _line(axes, rows, "own_error", color, style)
             if rows["predicted"].notna().any():
@@ -61,13 +61,18 @@ def draw(table: pd.DataFrame) -> Figure:
     axes.set_ylabel(rf"$\|{letter} - \bar{{{letter}}}\| \,/\, \|{letter}\|$")
     title = (
         f"{first['data']}, $\\sigma_a^2$ = {first['sigma_a2']:g}, {first['estimator']} kernel, "
-        f"{table['trial'].nunique()} trial(s): mean, range"
+        f"{of_trials(table)}"
     )
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(
         handles, labels, loc="outside upper center", title=title, title_fontsize=7.5, ncols=2
     )
     return figure
+
+
+def _slope(column: pd.Series) -> str:
+    # A minus zero is no slope.
+    return f"{round(float(column.iloc[0]), 2) + 0.0:.2f}"
 
 
 def _line(axes: Axes, rows: pd.DataFrame, column: str, color: str, style: dict[str, Any]) -> None:

@@ -16,6 +16,8 @@ _NAMES = {"deq": "DEQ", "matched": "matched", "plain": "plain"}
 # Residuals of scalars that agree are no larger.
 _EXACT = 1e-10
 _DASHES = ("-", "--", "-.", ":")
+# How far above its tallest bin a logarithmic axis ends.
+_ABOVE = 4
 
 
 @styled
@@ -143,6 +145,9 @@ def _draw_bulk(
         style = FILLED if source == "deq" else style
         histograms.append(Bulk(rows["value"].to_numpy(), label, style))
     draw_bulk(axes, histograms, shown["value"].to_numpy())
+    if axes.get_yscale() == "log":
+        # Room for the legend, whose corner a broad spectrum reaches.
+        axes.set_ylim(top=_ABOVE * axes.get_ylim()[1])
     # Tables of before have no distance at the DEQ's scale.
     title = "distance (at the DEQ's scale)" if "scaled" in spectra else "distance"
     axes.legend(

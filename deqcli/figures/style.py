@@ -74,6 +74,18 @@ def log_ticks(axes: Axes) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
+def of_trials(table: pd.DataFrame) -> str:
+    """Say how many trials a line and the band around it are of.
+
+    Examples
+    --------
+    >>> of_trials(pd.DataFrame({"trial": [0, 1, 0]})), of_trials(pd.DataFrame({"trial": [0]}))
+    ('mean and range of 2 trials', 'one trial')
+    """
+    count = table["trial"].nunique()
+    return "one trial" if count == 1 else f"mean and range of {count} trials"
+
+
 def styled(draw: Callable[..., Figure]) -> Callable[..., Figure]:
     """Draw under the project's style sheet, whatever the user's own settings are."""
 

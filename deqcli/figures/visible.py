@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from deqcli.figures.style import COLUMN, KERNEL_LABELS, Figure, styled
+from deqcli.figures.style import COLUMN, KERNEL_LABELS, Figure, of_trials, styled
 from deqcli.vocabulary import activation_title
 
 _COLORS = ("#1f5fb4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")
@@ -61,7 +61,7 @@ def draw(table: pd.DataFrame) -> Figure:
     first = table.iloc[0]
     title = (
         f"${KERNEL_LABELS[first['kernel']]}$, $\\sigma_a^2$ = {first['sigma_a2']:g}, "
-        f"n = {first['n']}, {table['trial'].nunique()} trial(s): mean, range"
+        f"n = {first['n']}, {of_trials(table)}"
     )
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(

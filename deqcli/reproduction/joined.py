@@ -13,7 +13,7 @@ from deqcli.reproduction import presets
 from deqcli.runs import files, reading
 
 #: The columns of a joined table.
-COLUMNS = ("dataset", "net", "width", "trials", "accuracy", "accuracy_interval")
+COLUMNS = ("dataset", "act", "net", "width", "trials", "accuracy", "accuracy_interval")
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,10 @@ def write(out: Path) -> list[Path]:
         stems = [name.replace("/", "-") for name in joined.parts]
         if not all((out / f"{stem}.json").is_file() for stem in stems):
             continue
-        rows = [gaps(reading.table(out / f"{stem}.csv")) for stem in stems]
+        parts = [reading.table(out / f"{stem}.csv") for stem in stems]
+        # Tables of before do not name the activation.
+        acts = [part["act"].iloc[0] if "act" in part else "DEQ" for part in parts]
+        rows = [gaps(part).assign(act=act) for part, act in zip(parts, acts, strict=True)]
         table = pd.concat(rows, ignore_index=True)[list(COLUMNS)]
         paths = [out / f"{joined.stem}{suffix}" for suffix in (".csv", ".png")]
         files.write_csv(paths[0], table, digits=10)

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from deqcli.training.trio import Trio
 
 COLUMNS = (
-    "dataset", "net", "width", "trial", "epoch", "train_loss", "train_accuracy", "test_loss",
-    "test_accuracy", "forward_seconds", "backward_seconds", "iterations", "residual",
-    "parameters", "peak_memory", "status",
+    "dataset", "act", "sigma_a2", "train", "net", "width", "trial", "epoch", "train_loss",
+    "train_accuracy", "test_loss", "test_accuracy", "forward_seconds", "backward_seconds",
+    "iterations", "residual", "parameters", "peak_memory", "status",
 )  # fmt: skip
 #: Measured times: the only columns that differ when the same run is made again.
 TIMES = ("forward_seconds", "backward_seconds")
@@ -72,7 +72,7 @@ class Accuracy(Study[AccuracySettings, Prepared]):
     name = "accuracy"
     version = 2
     constants = {
-        (): ("dataset", "deq_regression_accuracy"),
+        (): ("dataset", "act", "sigma_a2", "train", "deq_regression_accuracy"),
         ("net", "width", "trial"): ("parameters", "peak_memory"),
     }
     digits = 9
@@ -261,7 +261,10 @@ class Accuracy(Study[AccuracySettings, Prepared]):
         for net in _limits(settings):
             rows = pd.DataFrame(load(_limit_key(net)))
             parts.append(rows.assign(net=f"{net}{paired.LIMIT}", width=paired.INFINITE))
-        table = pd.concat(parts, ignore_index=True).assign(dataset=settings.source)
+        table = pd.concat(parts, ignore_index=True).assign(
+            dataset=settings.source, act=settings.act, sigma_a2=settings.sigma_a2,
+            train=settings.train,
+        )  # fmt: skip
         # Whole numbers stay whole beside the empty cells of limits, text is text even of no row.
         table = table.astype({"parameters": "Int64", "peak_memory": "Int64", "status": object})
         table = table.reindex(columns=list(COLUMNS))

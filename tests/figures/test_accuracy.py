@@ -111,6 +111,20 @@ def test_limits_stand_apart_at_infinity():
     assert labels[-1] == "infinite width, by exact kernel"
 
 
+def test_title_says_which_deq_was_trained_and_what_bars_are():
+    table = make_table()
+    bars = "bars and band: 95 % intervals of the mean over trials"
+
+    def title(table):
+        return draw(table).legends[0].get_title().get_text()
+
+    assert title(table) == bars
+    table = table.assign(act="maxlin:a=1.2,b=0.3", sigma_a2=0.25, train="readout")
+    assert title(table) == rf"Leaky ReLU, $\sigma_a^2$ = 0.25, readout trained; {bars}"
+    of_all = table[table["trial"] == 0].assign(train="all")
+    assert title(of_all).endswith("0.25, all weights trained; one trial")
+
+
 def test_three_rows_a_data_set():
     figure = draw(make_table(("mnist", "fashion-mnist")))
     assert len(figure.axes) == 2 * PANELS
