@@ -48,7 +48,7 @@ def start() -> list[str]:
         "puts in its place; the legend says how far apart they are.",
         f"Without `--estimator exact` it adds the average over {defaults.realizations} "
         f"random networks of {defaults.width} neurons.",
-        "fits an explicit network of one or two layers to the DEQ's kernel on half of the samples, "
+        "This fits an explicit network of one or two layers to the DEQ's kernel on half of the samples, "
         "says how near it is on the others, draws both spectra, and writes both networks as "
         "`twin-torch.py`, which needs numpy and torch alone.",
         "A twin that is not near enough is an answer, too: the exit code is 3, and the output says "

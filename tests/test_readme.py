@@ -24,8 +24,8 @@ README, COMMAND_PAGE, PYTHON_PAGE, FINDINGS = (
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCKS = re.findall(r"```sh\n(.*?)```", README + COMMAND_PAGE, flags=re.DOTALL)
 GROUPS = [tuple(block.strip().splitlines()) for block in BLOCKS]
-SETUP = [line for group in GROUPS for line in group if line.startswith("python3 -m venv")]
-COMMANDS = [group for group in GROUPS if group[0] not in SETUP]
+SETUP = [block.strip() for block in BLOCKS if block.startswith("python3 -m venv")]
+COMMANDS = [group for group in GROUPS if not group[0].startswith("python3 -m venv")]
 SPEC = importlib.util.spec_from_file_location(
     "accuracy_section", Path(__file__).with_name("accuracy_section.py")
 )
