@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from deqcli.reproduction.presets import FigureText, Preset
 from deqcli.runs import files, reading
 from deqcli.runs.parallel import Failure
 from deqcli.runs.result import Result
+
+RESULTS = Path(__file__).parent.parent / "results"
 
 
 def judge(paper, value, spread=None, cut=()):
@@ -200,6 +203,17 @@ def test_failure_and_missing_data_are_rows_with_a_reason(tmp_path, monkeypatch, 
     table = summary.read(tmp_path)
     assert set(table["verdict"]) == {"failed", "skipped"}
     assert "skipped. mnist is incomplete" in (tmp_path / "summary.md").read_text(encoding="utf-8")
+
+
+def test_a_finished_result_is_read_without_its_data(tmp_path, monkeypatch):
+    monkeypatch.setenv("DEQCLI_DATA_DIR", str(tmp_path / "nothing"))
+    preset = presets.sized(presets.load("iclr/figure-3-a"), "quick")
+    for path in (RESULTS / "quick").glob(f"{preset.stem}.*"):
+        shutil.copy(path, tmp_path)
+    outcome = running.reproduce(preset, tmp_path)
+    assert (outcome.status, outcome.result.status) == ("done", "already done")
+    assert (tmp_path / f"{preset.stem}.png").is_file()
+    assert running.reproduce(preset, tmp_path, force=True).status == "skipped"
 
 
 @pytest.mark.parametrize(("name", "halves"), [("flow", True), ("match", False)])

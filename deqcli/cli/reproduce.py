@@ -78,10 +78,11 @@ def command(
 
     Runs the presets one after the other; finished ones are not run again, an interrupted one
     continues. Writes each figure's CSV, PNG and JSON, and summary.csv and summary.md: figure,
-    quantity, the paper's value, ours with its 95 % interval, and the verdict. A preset whose
-    real data is missing is reported as skipped, with exit code 3; so is one that finished with
-    failed or infeasible points, whose numbers count. What a preset's file expects, such as narrow
-    layers that lose contraction in gen/figure-1, is a finding and no reason for it.
+    quantity, the paper's value, ours with its 95 % interval, and the verdict. A preset that is
+    not finished and whose real data is missing is reported as skipped, with exit code 3; so is
+    one that finished with failed or infeasible points, whose numbers count. What a preset's file
+    expects, such as narrow layers that lose contraction in gen/figure-1, is a finding and no
+    reason for it.
 
     A FILE of settings, TOML or the JSON of a result, stands for a preset of its name. Nothing of
     it is cut but by --quick, and no verdict is compared.

@@ -11,8 +11,10 @@ from typing import Literal
 from deqcli.errors import DeqcliError
 from deqcli.quantities import Quantity, draw_interval
 from deqcli.reproduction.presets import Preset
+from deqcli.runs import provenance
 from deqcli.runs.execute import run
 from deqcli.runs.result import Result
+from deqcli.runs.store import Store
 from deqcli.shared_settings import SourceSettings
 
 logger = logging.getLogger("deqcli")
@@ -28,7 +30,7 @@ class Outcome:
     Attributes
     ----------
     status : {"done", "skipped", "failed"}
-        Skipped where real data is missing.
+        Skipped where real data is missing that a run would need.
     command : str
         The command line that gives the same again.
     reason : str
@@ -68,7 +70,8 @@ def reproduce(
     study, settings = preset.study, preset.settings
     command = study.command_line(settings, preset.stem, out if shown is None else shown)
     missing = missing_data(preset)
-    if missing:
+    # What is finished is only read.
+    if missing and (force or not _finished(preset, out)):
         return Outcome(preset, "skipped", command, missing)
     try:
         result = run(
@@ -92,6 +95,15 @@ def reproduce(
     expected = tuple(preset.figure.expected)
     code = 0 if expected and all(each.endswith(expected) for each in short) else 3
     return Outcome(preset, "done", command, reason, result, code)
+
+
+def _finished(preset: Preset, out: Path) -> bool:
+    """Tell whether the preset's result is in a folder."""
+    try:
+        identity = provenance.identity(preset.study, preset.settings)
+        return Store(out, preset.stem, identity).finished()
+    except DeqcliError:
+        return False
 
 
 def missing_data(preset: Preset) -> str:
