@@ -114,7 +114,8 @@ class Activation(Displayed):
             the function and of its slope are looked for on [-20, 20]; those of higher derivatives,
             which cost less, are not found.
         lipschitz : float, optional
-            Found on a grid over [-1000, 1000] when absent; infinite if the slope still grows there.
+            Found on a grid over [-1000, 1000] when absent; infinite if the slope still grows there,
+            or the function itself jumps.
         """
         label = one_line(getattr(function, "__name__", "function") if name is None else name)
         function = functions.guarded(function, label)
@@ -138,6 +139,8 @@ class Activation(Displayed):
             functions.check_derivative(function, derivative, kinks, label)
         if lipschitz is None:
             lipschitz = functions.steepest(derivative)
+            # A difference that stops at a kink does not see a jump there.
+            lipschitz = math.inf if functions.jumps(function, kinks) else lipschitz
         elif (slope := functions.steepest_secant(function)) > 1.000001 * lipschitz:
             raise ActivationError(
                 f"{label}: `lipschitz` is {lipschitz:g}, but its slope reaches {slope:.4g}."

@@ -258,6 +258,23 @@ def steepest(derivative: Function) -> float:
     return math.inf if grows else top
 
 
+def jumps(function: Function, kinks: tuple[float, ...]) -> bool:
+    """Tell whether the function itself jumps at a kink: its change hardly falls with the distance.
+
+    Examples
+    --------
+    >>> jumps(np.sign, (0.0,)), jumps(np.abs, (0.0,)), jumps(lambda x: np.clip(x, -1, 1), (-1, 1))
+    (True, False, False)
+    """
+    at = np.asarray(kinks, dtype=float)
+    with np.errstate(all="ignore"):
+        far, near = (
+            np.abs(np.asarray(function(at + h), float) - np.asarray(function(at - h), float))
+            for h in (1e-5 * (1 + np.abs(at)), 1e-7 * (1 + np.abs(at)))
+        )
+    return bool(np.any((near > 0.5 * far) & (far > 1e-6)))
+
+
 #: Where kinks are looked for: a pre-activation is hardly ever beyond.
 _REACH = 20.0
 #: A jump of the slope counts from this part of the steepest slope on.

@@ -359,6 +359,10 @@ def test_the_python_path_is_left_as_it_was():
         (lambda x: 3 * np.sin(x), 3.0),
         (lambda x: x**2, math.inf),
         (np.exp, math.inf),
+        # A difference that stops at a kink does not see that the function jumps there.
+        (np.sign, math.inf),
+        (lambda x: np.where(x > 0, x + 1e-3, x), math.inf),
+        (np.abs, 1.0),
         (lambda x: np.where(x > 0, x, 0.1 * x), 1.0),
     ],
 )
