@@ -145,7 +145,7 @@ class MatchBench(Settings):
         return measure_match(self.act)
 
 
-@click.group(epilog="""\b
+@click.group("bench", epilog="""\b
 Every figure is a ratio taken within one run; seconds of different machines do not compare.
 
 \b

@@ -10,7 +10,7 @@ from deqcli.cli import VARIABLE, options
 SHELLS = ("bash", "zsh", "fish")
 
 
-@click.command(cls=options.Command, epilog="""\b
+@click.command("completion", cls=options.Command, epilog="""\b
 Examples:
   echo 'eval "$(deqcli completion bash)"' >> ~/.bashrc
   echo 'eval "$(deqcli completion zsh)"' >> ~/.zshrc

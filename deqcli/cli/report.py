@@ -9,7 +9,7 @@ import click
 from deqcli.cli import options
 
 
-@click.command(cls=options.Command, epilog="""\b
+@click.command("report", cls=options.Command, epilog="""\b
 Examples:
   deqcli report
   deqcli report --results results/quick --out report.html

@@ -33,7 +33,7 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     return [name for name in ("all", *names()) if name.startswith(incomplete)]
 
 
-@click.command(cls=options.Command, epilog="""\b
+@click.command("reproduce", cls=options.Command, epilog="""\b
 Examples:
   deqcli reproduce all --quick
   deqcli reproduce iclr/figure-1-left icml/error-vs-n

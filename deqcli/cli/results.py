@@ -9,7 +9,7 @@ import click
 from deqcli.cli import options
 
 
-@click.command(cls=options.Command, epilog="""\b
+@click.command("results", cls=options.Command, epilog="""\b
 Examples:
   deqcli results
   deqcli results results/quick

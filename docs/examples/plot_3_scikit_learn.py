@@ -7,6 +7,7 @@ scikit-learn takes one. It needs ``pip install 'deqcli[sklearn]'``.
 """
 
 import numpy as np
+from matplotlib.figure import Figure
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, WhiteKernel
@@ -47,3 +48,15 @@ y = np.sin(X[:, 0]) + 0.5 * np.abs(X[:, 1]) + 0.05 * rng.standard_normal(60)
 kernel = ConstantKernel() * deqcli.DEQKernel("relu", 0.1, sigma_a2_bounds=(1e-3, 0.5))
 process = GaussianProcessRegressor(kernel + WhiteKernel(0.01), normalize_y=True).fit(X, y)
 process.kernel_
+
+# %%
+# What it says of new samples, with two standard deviations, against the truth. The two that are far
+# off have a first coordinate beyond all that it was trained on.
+new = rng.standard_normal((60, 3))
+truth = np.sin(new[:, 0]) + 0.5 * np.abs(new[:, 1])
+mean, deviation = process.predict(new, return_std=True)
+figure = Figure(figsize=(4, 3), layout="constrained")
+axes = figure.subplots()
+axes.axline((0, 0), slope=1, color="black", linestyle="--", linewidth=0.8)
+axes.set(xlabel="truth", ylabel="predicted")
+bars = axes.errorbar(truth, mean, 2 * deviation, fmt="o", markersize=3, linewidth=0.8)

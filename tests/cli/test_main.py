@@ -10,11 +10,12 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 
 from deqcli import __version__, study
-from deqcli.cli import OTHERS, command_names
+from deqcli.cli import OTHERS, command_names, main
 
 ROOT = Path(__file__).parents[2]
 SMALL_MATCH = "--n 60 --p 80 --name m -j 1"
@@ -58,6 +59,13 @@ def test_commands_are_the_studies_and_the_others(deqcli):
         assert f"\n  {name} " in shown
     for name in study.names():
         assert study.summary(name) in shown
+
+
+def test_every_command_knows_its_name():
+    """By it the documentation's reference of all options calls it."""
+    context = click.Context(main)
+    for name in command_names():
+        assert main.get_command(context, name).name == name
 
 
 def test_version(deqcli):
