@@ -24,6 +24,7 @@ from deqcli.prediction.layers import layers_of
 from deqcli.prediction.limits import Limits, limits_of
 from deqcli.prediction.outputs import Outputs
 from deqcli.prediction.samples import samples_of
+from deqcli.prediction.slopes import slopes_of
 from deqcli.prediction.tails import wrong_of_groups
 from deqcli.prediction.width import FiniteWidth
 from deqcli.scalars import Coefficients, ExplicitScalars, ImplicitScalars
@@ -302,14 +303,21 @@ class Regression:
             shift = ridge * self._coefficients.d
             e = finite.solve(shift)
             return finite.limits(e, shift), ridge / float(e[-1])
-        table = self._table(self._parts(layers.links.size))
+        parts, noise = self._parts(layers.links.size), np.zeros((1, 1))
+        slopes = None
+        if self.kernel.explicit is Kernel.NTK and not isinstance(self.scalars, Coefficients):
+            slopes = slopes_of(self.scalars, self.kernel)
+        table = self._table(parts, echoes=slopes is not None and slopes.even)
+        if slopes is not None:
+            noise = slopes.noise(table, width)
+            table = slopes.echoed(table, width) if slopes.even else table
         shift = ridge * table.unit()
         e = finite.solve(shift)
         limit = layers.shares(layers.amounts(np.ones(e.size)))
 
         def forms(x: Array, added: Array | float) -> Outputs:
             change = layers.shares(layers.amounts(x) + added) - limit
-            return Outputs(table.kernel(np.append(1.0, change), n), shift)
+            return Outputs(table.kernel(np.append(1.0, change), n, noise), shift)
 
         found = _limits(forms(e, 0.0))
         covariances = found.covariances + finite.variances(e, shift, forms)
@@ -322,9 +330,9 @@ class Regression:
             covariances = covariances + change[found.classes]
         return found._replace(means=means, covariances=covariances), ridge / float(e[-1])
 
-    def _table(self, kernels: Sequence[Expansion]) -> Table:
+    def _table(self, kernels: Sequence[Expansion], *, echoes: bool = False) -> Table:
         check_own_norms(self.covariances, self.counts)
-        return Table.of(samples_of(self.covariances, self.counts), kernels)
+        return Table.of(samples_of(self.covariances, self.counts, echoes=echoes), kernels)
 
     def _parts(self, depth: int) -> list[Expansion]:
         """Return the kernel, and that of the features of each layer."""

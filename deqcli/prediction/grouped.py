@@ -23,8 +23,8 @@ from deqcli.prediction.samples import Samples
 from deqcli.spectral.forms import skews_of
 
 Array = NDArray[np.float64]
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
 # Parts of slopes below this, relative to the largest, act like noise; and at most so many unknowns.
 _MIXED, _UNKNOWNS = 1e-2, 200
 # Columns whose eigenvalue is below this part of the diagonal are rounding.
@@ -69,7 +69,7 @@ class Table:
     @staticmethod
     def of(samples: Samples, kernels: Sequence[Expansion]) -> Table:
         """Tabulate some kernels."""
-        inners = samples.inner[..., None] + np.sqrt(samples.variances)[..., None] * _NODES
+        inners = samples.inner[..., None] + np.sqrt(samples.variances)[..., None] * NODES
         values = np.stack([kernel.between(samples.norms, inners) for kernel in kernels])
         diagonals = np.stack([kernel.diagonal(samples.norms) for kernel in kernels])
         return Table(samples, values, diagonals)
@@ -78,19 +78,21 @@ class Table:
         """Return the mean diagonal of the first."""
         return float(self.samples.shares @ self.diagonals[0])
 
-    def kernel(self, amounts: Array, n: int) -> Grouped:
+    def kernel(self, amounts: Array, n: int, noise: Array | float = 0.0) -> Grouped:
         """Return a sum of them on n samples.
 
         Parameters
         ----------
         amounts : ndarray of shape (c,)
             How much of each.
+        noise : ndarray of shape (m, m), optional
+            Variances of what else acts as noise.
         """
         samples = self.samples
         members, variances = samples.members, samples.variances
         values = np.tensordot(amounts, self.values, 1)
-        mean, first = values @ _WEIGHTS, values @ (_NODES * _WEIGHTS)
-        rest = values**2 @ _WEIGHTS - mean**2 - first**2
+        mean, first = values @ WEIGHTS, values @ (NODES * WEIGHTS)
+        rest = values**2 @ WEIGHTS - mean**2 - first**2
         slope = first / np.sqrt(variances)
         k = members.shape[1]
         linear, signs = _parts(slope, samples.shares, _MIXED, int(np.sqrt(_UNKNOWNS / k)))
@@ -99,9 +101,9 @@ class Table:
         lines = (slope - kept) ** 2 * variances
         own = np.diagonal(kept) * (samples.rest + np.diagonal(samples.across))
         offsets = amounts @ self.diagonals - np.diagonal(low_rank) - own
-        noise = n * (np.maximum(rest, 0.0) + lines)
+        noises = n * (np.maximum(rest, 0.0) + lines + noise)
         even = samples.averages
-        by_row = noise @ even.sum(axis=1)
+        by_row = noises @ even.sum(axis=1)
         bulk = Bulk(
             samples,
             n,
@@ -109,7 +111,7 @@ class Table:
             signs,
             offsets,
             by_row / (by_row @ even)[samples.classes] if by_row.all() else np.ones_like(by_row),
-            even.T @ noise @ even,
+            even.T @ noises @ even,
             skews_of(np.maximum(rest, 0.0), lines, variances, samples.triples, even),
         )
         size = float(np.abs(amounts @ self.diagonals).max()) / n

@@ -68,7 +68,7 @@ class Samples:
     dimension : int
         p.
     classes : ndarray of shape (m,)
-    nodes : ndarray of shape (m, d + 1)
+    nodes : ndarray of shape (m, d + 1), or more
         Standard normal variables that they are values of.
     shares : ndarray of shape (m,)
         Their sum is one.
@@ -89,6 +89,10 @@ class Samples:
     loads : ndarray of shape (m, k)
         Coefficients of the groups in V.
     blocks : Blocks
+    coordinates : ndarray of shape (m, d)
+        u.
+    echoes : ndarray of shape (m, d)
+        Standard normal and independent of all else; or of shape (m, 0).
     """
 
     dimension: int
@@ -104,6 +108,8 @@ class Samples:
     triples: Array
     loads: Array
     blocks: Blocks
+    coordinates: Array
+    echoes: Array
 
     @cached_property
     def members(self) -> Array:
@@ -121,8 +127,15 @@ class Samples:
         return np.tensordot(self.averages.T, values, 1)
 
 
-def samples_of(covariances: Covariances, counts: NDArray[np.int64]) -> Samples:
+def samples_of(
+    covariances: Covariances, counts: NDArray[np.int64], *, echoes: bool = False
+) -> Samples:
     """Sort the samples of classes into groups.
+
+    Parameters
+    ----------
+    echoes : bool
+        Whether they are sorted by as many more variables as there are independent means, too.
 
     Examples
     --------
@@ -156,7 +169,8 @@ def samples_of(covariances: Covariances, counts: NDArray[np.int64]) -> Samples:
     scales = traces / (covariances.traces * left)
     T = np.outer(scales, scales) * covariances.products * left
     shapes = _shapes(covariances, matrices, times)
-    nodes, weights = _nodes(d + 1 + bool(shapes.any()))
+    own_variables = d + 1 + bool(shapes.any())
+    nodes, weights = _nodes(own_variables + (d if echoes else 0))
     groups = len(nodes)
     classes = np.repeat(np.arange(k), groups)
     departures = np.einsum("ade,ge->agd", np.linalg.cholesky(own), nodes[:, :d])
@@ -180,7 +194,7 @@ def samples_of(covariances: Covariances, counts: NDArray[np.int64]) -> Samples:
     raised = covariances.triples * (covariances.traces / np.diagonal(covariances.products))[:, None]
     longer = relative[:, None] ** (raised / covariances.products)[both]
     if shapes.any():
-        longer *= np.maximum(1 + np.tile(nodes[:, -1], k)[:, None] * shapes[both], _LEAST)
+        longer *= np.maximum(1 + np.tile(nodes[:, d + 1], k)[:, None] * shapes[both], _LEAST)
     return Samples(
         p,
         classes,
@@ -200,6 +214,8 @@ def samples_of(covariances: Covariances, counts: NDArray[np.int64]) -> Samples:
             vectors.reshape(*means.shape[:2], vectors.shape[1]),
             places,
         ),
+        coordinates,
+        np.tile(nodes[:, own_variables:], (k, 1)),
     )
 
 

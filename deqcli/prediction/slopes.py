@@ -1,0 +1,135 @@
+r"""How the slopes' part of a tangent kernel varies from network to network.
+
+At finite width the tangent kernel is a sum over the layers of :math:`K_{ij}\psi_{ij}`, K the kernel
+below a layer and :math:`\psi_{ij} = \frac1m\sum_kq_k(x_i)q_k(x_j)`, :math:`q_k = \phi'(u_k)y_k`,
+with y what comes back from the layers above. Given the network, q is its mean over samples,
+:math:`m_1\bar y_k`, and a part that is as good as noise: between different samples
+:math:`\psi` varies by :math:`\frac1mE\operatorname{Var}(q_k)^2`. With P and P + R the products of
+two samples' y and of one with itself, and :math:`v = E\phi'^2 - m_1^2`,
+
+.. math:: E\operatorname{Var}(q_k)^2 = 3v^2P^2 + 2vE\phi'^2PR + (E\phi'^2)^2R^2 .
+
+An even :math:`\phi` has :math:`m_1 = 0` and sees classes by
+:math:`K_{ij}\,m_2^2\,x_i^\top Sx_j`, :math:`S = \frac1m\sum_ky_k^2w_kw_k^\top`. Beside its
+coordinate u along a mean it hears noise of its own, :math:`w^\top(S - I)\mu`, of variance
+:math:`3K_{ii}K_{\mu\mu}/m`: an echo (theory.md §11).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deqcli.prediction.grouped import NODES, WEIGHTS, Table
+from deqcli.scalars import ExplicitScalars, ImplicitScalars, layer_scalars
+from deqcli.vocabulary import Kernel
+
+Array = NDArray[np.float64]
+# Squared mean slopes below this part of the mean square are those of even activations.
+_EVEN = 1e-2
+
+
+@dataclass(frozen=True)
+class Slopes:
+    r"""The slopes' part of a tangent kernel.
+
+    Attributes
+    ----------
+    below : ndarray of shape (L, 1 + depth)
+        The kernels K as sums of the samples' inner products and of the layers' conjugate kernels.
+    variances : ndarray of shape (L,)
+        m times those of :math:`\psi` between different samples.
+    whole : ndarray of shape (L,)
+        How much of each K is multiplied by the last layer's :math:`x_i^\top Sx_j`, if that is even.
+    spread : float
+        m/p times the echo's variance.
+    """
+
+    below: Array
+    variances: Array
+    whole: Array
+    spread: float
+
+    @property
+    def even(self) -> bool:
+        """Whether there are echoes."""
+        return bool(self.whole.any())
+
+    def noise(self, table: Table, width: int) -> Array:
+        r"""Return the variances :math:`E\,\mathrm{Var}(\psi)K^2` between groups, (m, m).
+
+        The features in K vary as well.
+        """
+        own = table.diagonals[1:, :, None] * table.diagonals[1:, None, :] / width
+        drawn = np.tensordot(self.below[:, 1:] ** 2, own, 1)
+        squares = self._kernels(table) ** 2 @ WEIGHTS + drawn
+        return np.asarray(np.tensordot(self.variances / width, squares, 1))
+
+    def echoed(self, table: Table, width: int) -> Table:
+        r"""Add :math:`K_{ij}(u_i^\top v_j + v_i^\top u_j)/p` to the first kernel, v the echoes."""
+        samples = table.samples
+        echoes = np.sqrt(self.spread * samples.dimension / width) * samples.echoes
+        both = samples.coordinates @ echoes.T / samples.dimension
+        values = table.values.copy()
+        added = np.tensordot(self.whole, self._kernels(table), 1)
+        values[0] += added * (both + both.T)[..., None]
+        return replace(table, values=values)
+
+    def _kernels(self, table: Table) -> Array:
+        samples = table.samples
+        inners = samples.inner[..., None] + np.sqrt(samples.variances)[..., None] * NODES
+        return np.tensordot(self.below, np.stack([inners, *table.values[1:]]), 1)
+
+
+def slopes_of(scalars: ImplicitScalars | ExplicitScalars, kernel: Kernel) -> Slopes:
+    r"""Return the slopes' part of a network's tangent kernel.
+
+    In an explicit network :math:`P \leftarrow m_1^2P` from the readout's P = 1, R = 0 down, and
+    noise goes on with the factor :math:`m_1^4`; in a DEQ :math:`P = 1/(1 - \sigma_a^2m_1^2)`,
+    :math:`P + R = 1/(1 - \sigma_a^2E\phi'^2)` and all of it comes back.
+
+    Examples
+    --------
+    >>> from deqcli.scalars import explicit_scalars
+    >>> one = slopes_of(explicit_scalars(["relu"]), Kernel.NTK)   # 3 / 16, the slope is 0 or 1
+    >>> one.variances.round(4), one.even
+    (array([0.1875]), False)
+    """
+    if isinstance(scalars, ImplicitScalars):
+        c = scalars
+        back, weight = c.sigma_a2 * c.m1**2, c.sigma_a2 if kernel.before_activation else 1.0
+        P, Q = 1 / (1 - back), 1 / (1 - c.sigma_a2 * c.r)
+        noise = _noise(c.m1, c.r, P, Q - P) / (1 - back**2)
+        echo = weight * c.sigma_b2 * (c.m2 * P) ** 2 if c.m1**2 < _EVEN * c.r else 0.0
+        return Slopes(
+            np.array([[c.sigma_b2, c.sigma_a2]]),
+            np.array([weight**2 * noise]),
+            np.array([echo]),
+            3 * c.tau**2 / c.sigma_b2,
+        )
+    steps = layer_scalars(scalars.acts, scalars.tau0)
+    moments = [m for _, _, m in steps]
+    noises, above, P, Q = list[float](), 0.0, 1.0, 1.0
+    for m in reversed(moments):
+        above = _noise(m.m1, m.r, P, Q - P) + m.m1**4 * above
+        noises.append(above)
+        P, Q = P * m.m1**2, Q * m.r
+    last = moments[-1]
+    slope = float(np.prod([m.m1**2 for m in moments[:-1]]))
+    size = steps[-2][0].tau2 if len(steps) > 1 else scalars.tau0**2
+    if last.m1**2 < _EVEN * last.r:
+        # The factor of the last layer itself is x'Sx', not its mean slope.
+        carried = np.cumprod([1.0, *(m.m1**2 for m in moments[-2::-1])])
+        whole = np.asarray(slope * last.m2**2 * carried[::-1], dtype=np.float64)
+    else:
+        whole = np.zeros(len(steps), dtype=np.float64)
+    below = np.eye(len(steps), len(steps) + 1)
+    return Slopes(below, np.array(noises[::-1]), whole, 3 * size / slope)
+
+
+def _noise(m1: float, r: float, P: float, R: float) -> float:
+    """Return the mean square of q's variance over samples."""
+    v = r - m1**2
+    return 3 * (v * P) ** 2 + 2 * v * r * P * R + (r * R) ** 2
