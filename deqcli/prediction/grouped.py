@@ -112,7 +112,7 @@ class Table:
             offsets,
             by_row / (by_row @ even)[samples.classes] if by_row.all() else np.ones_like(by_row),
             even.T @ noises @ even,
-            skews_of(np.maximum(rest, 0.0), lines, variances, samples.triples, even),
+            skews_of(np.maximum(rest, 0.0), lines, variances, samples.triples, even, noise),
         )
         size = float(np.abs(amounts @ self.diagonals).max()) / n
         columns, column_signs = _parts(low_rank, samples.shares, 0.0, len(mean), _NOTHING * size)

@@ -133,9 +133,15 @@ class Outputs:
 
     @property
     def _noise(self) -> Array:
-        """By those parts of k(x) which are as good as independent."""
+        r"""By those parts of k(x) which are as good as independent.
+
+        Like those of the kernel they are products of many features, of which
+        :math:`(I + n\omega\Sigma\bar g)^{-1}` is left on either side.
+        """
         bulk, classes = self.bulk, self.samples.classes
-        of_class = self._squares(bulk.coupling[:, classes] * bulk.noise / self.n)
+        bent = self.state.bent
+        left = bent[:, None] * bulk.coupling * bent
+        of_class = self._squares(left[:, classes] * bulk.noise / self.n)
         return bulk.noise[:, None, None] * of_class[classes]
 
     @property

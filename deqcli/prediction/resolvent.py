@@ -144,13 +144,14 @@ class Resolvent:
         return (shares @ self.bulk.samples.members) @ self.bulk.coupling
 
     @cached_property
-    def _bent(self) -> Array:
+    def bent(self) -> Array:
+        """How much of the noise the features that it is a product of leave, of shape (K,)."""
         return 1 / (1 + self._linear * self.bulk.skews)
 
     @property
     def miss(self) -> Array:
         """By how much the unknowns miss what follows from them."""
-        return np.concatenate([self.response, self._linear * self._bent]) - self.unknowns
+        return np.concatenate([self.response, self._linear * self.bent]) - self.unknowns
 
     @cached_property
     def omega(self) -> Array:
@@ -176,7 +177,7 @@ class Resolvent:
         )
         out[first, second] = -np.einsum("abxy,by->axb", self.omega, by_noise).reshape(k * size, k)
         # Shares here are in units of n/p, which noise is not.
-        coupling = bulk.coupling * self._bent[:, None] ** 2 * bulk.samples.dimension / bulk.n
+        coupling = bulk.coupling * self.bent[:, None] ** 2 * bulk.samples.dimension / bulk.n
         out[second, first] = -np.einsum("ab,bx->abx", coupling, by_noise).reshape(k, k * size)
         out[second, second] = coupling * (squares @ noise**2)
         return out
@@ -208,7 +209,7 @@ class Resolvent:
         squares = bulk._shares * self.g**2
         pushed = -np.einsum("bi,...i,ix->...bx", squares, offsets, bulk.pairs, optimize=True)
         first = -np.einsum("abxy,...by->...ax", self.omega, pushed)
-        second = -(offsets * bulk.noise) @ squares.T @ bulk.coupling.T * self._bent**2
+        second = -(offsets * bulk.noise) @ squares.T @ bulk.coupling.T * self.bent**2
         second = second * (bulk.samples.dimension / bulk.n)
         flat = first.reshape(*first.shape[:-2], -1)
         return self._moved(self.solve(np.concatenate([flat, second], axis=-1)), offsets)

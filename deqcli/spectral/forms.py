@@ -200,7 +200,14 @@ def _leading(slope: Array, shares: Array) -> Array:
     return np.asarray(np.sqrt(max(values[-1], 0.0)) * vectors[:, -1] / root)
 
 
-def skews_of(squares: Array, lines: Array, v: Array, triple: Array, members: Array) -> Array:
+def skews_of(
+    squares: Array,
+    lines: Array,
+    v: Array,
+    triple: Array,
+    members: Array,
+    others: Array | float = 0.0,
+) -> Array:
     r"""Return :math:`1/\theta` of what acts as noise, of shape (K,).
 
     Noise that is a product of features of covariance :math:`\Sigma`, times :math:`\omega`, has
@@ -208,11 +215,11 @@ def skews_of(squares: Array, lines: Array, v: Array, triple: Array, members: Arr
     :math:`1/\theta = \operatorname{tr}\Sigma^3/\omega(\operatorname{tr}\Sigma^2)^2`.
     Lines :math:`\omega s` have :math:`\Sigma = C/p`, whose traces are v and ``triple``; squares
     :math:`\omega(s^2 - v)` have :math:`2v^2` and four times the square of ``triple``. Third
-    cumulants :math:`w^2/\theta` add up.
+    cumulants :math:`w^2/\theta` add up; those of ``others`` are nothing.
     """
     own, square, line = np.diagonal(v), np.diagonal(squares), np.diagonal(lines)
     cubes = np.sqrt(2.0) * square**1.5 * triple**2 / own**3 + line**1.5 * triple / own**1.5
-    total = (square + line) ** 2 @ members
+    total = (square + line + np.diagonal(np.broadcast_to(others, v.shape))) ** 2 @ members
     return np.divide(cubes @ members, total, out=np.zeros_like(total), where=total > 0)
 
 

@@ -33,7 +33,9 @@ def outputs(mixture, counts, scalars, kernel, ridge, width, rng, *, bias=False, 
     data = mixture.sample(n, rng, counts=counts)
     new = mixture.sample(tests * k, rng)
     X = np.vstack([data.X, new.X])
-    if width is not None:
+    if width is not None and kernel == "ntk":
+        K = tangent(X, scalars.acts, width, rng)[0][:n]
+    elif width is not None:
         z = features(X, scalars, width, rng)
         K = z[:, :n].T @ z
     elif isinstance(scalars, ImplicitScalars):
@@ -57,3 +59,24 @@ def errors(*arguments, draws, seed=0, **choices):
         named = (f[:, 0] > 0).astype(int) if f.shape[1] == 1 else f.argmax(axis=1)
         found.append([np.mean(named[y == a] != a) for a in range(y.max() + 1)])
     return np.array(found)
+
+
+def tangent(X, acts, width, rng):
+    """Return the tangent kernel of one explicit network, and what it is beside inner products.
+
+    Of layer l the second is the inner products of gradients in what it sees.
+    """
+    z, seen, weights, layers = X.T, [], [], []
+    for act in acts:
+        weights.append(rng.standard_normal((width, len(z))))
+        seen.append(weights[-1] @ z)
+        layers.append(z)
+        z = act(seen[-1]) / math.sqrt(width)
+    kernel, slopes = z.T @ z, []
+    back = rng.standard_normal((width, 1))
+    for act, u, W, below in zip(*(x[::-1] for x in (acts, seen, weights, layers)), strict=True):
+        back = back * (act(u + 1e-3) - act(u - 1e-3)) / (2e-3 * math.sqrt(width))
+        slopes.append(back.T @ back)
+        kernel += (below.T @ below) * slopes[-1]
+        back = W.T @ back
+    return kernel, slopes[::-1]

@@ -1,0 +1,61 @@
+"""The slopes' part of tangent kernels, against drawn networks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from deqcli import GaussianMixture, explicit_scalars, implicit_scalars, predict_error
+from deqcli.prediction.slopes import slopes_of
+from deqcli.vocabulary import Kernel
+
+from .simulated import errors, tangent
+
+
+@pytest.mark.parametrize("acts", [["tanh"], ["relu"], ["abs"], ["tanh", "relu"]])
+def test_noise_of_slopes_in_drawn_networks(acts):
+    """What is left of them without means of rows and what follows inner products."""
+    n, p, m, draws = 40, 2000, 100, 60
+    s, rng, found = explicit_scalars(acts), np.random.default_rng(0), []
+    apart = ~np.eye(n, dtype=bool)
+    for _ in range(draws):
+        X = rng.standard_normal((n, p)) / np.sqrt(p)
+        inner, variances = X @ X.T, []
+        for slopes in tangent(X, s.acts, m, rng)[1]:
+            # Means over the others, a sample itself apart.
+            left = np.where(apart, slopes, 0.0)
+            whole = left.sum() / (n * (n - 1))
+            rows = (left.sum(axis=0) / (n - 1) - whole) * (n - 1) / (n - 2)
+            left = (slopes - whole - rows - rows[:, None])[apart]
+            left = left - (left @ inner[apart]) / (inner[apart] @ inner[apart]) * inner[apart]
+            variances.append(m * left @ left / (n * (n - 3)))
+        found.append(variances)
+    spread = np.std(found, axis=0, ddof=1) / np.sqrt(draws)
+    expected = slopes_of(s, Kernel.NTK).variances
+    # As if the readout had one length for all neurons, a third of it would be expected.
+    assert (np.abs(np.mean(found, axis=0) - expected) < 3 * spread + 0.1 * expected).all()
+
+
+def test_slopes_of_a_deq():
+    """A DEQ without feedback is one layer; with weights, the kernel before the activation."""
+    weak = implicit_scalars("relu", 1e-9, sigma_b2=1.0)
+    one = slopes_of(explicit_scalars(["relu"]), Kernel.NTK)
+    np.testing.assert_allclose(slopes_of(weak, Kernel.NTK).variances, one.variances, rtol=1e-6)
+    s = implicit_scalars("cos", 0.2)
+    first, second = slopes_of(s, Kernel.NTK), slopes_of(s, Kernel("preactivation-ntk"))
+    np.testing.assert_allclose(second.variances, 0.2**2 * first.variances, rtol=1e-12)
+    np.testing.assert_allclose(second.whole, 0.2 * first.whole, rtol=1e-12)
+    assert first.even
+    assert not one.even
+
+
+@pytest.mark.parametrize(("act", "width"), [("abs", 200), ("cos", 400)])
+def test_tangent_kernels_of_even_activations(act, width):
+    """Of 20 networks; without their slopes' noise 0.13 is predicted where 0.17 is measured."""
+    means = np.zeros((2, 120))
+    means[0, 0] = means[1, 1] = 3.5
+    mixture, counts = GaussianMixture(means, [1.0, 1.0]), [80, 80]
+    s = explicit_scalars([act], mixture.statistics(np.array(counts)).tau0)
+    found = predict_error(mixture, counts, s, "ntk", 0.1, width)
+    wrong = errors(mixture, counts, s, "ntk", 0.1, width, draws=20).mean(axis=1)
+    assert abs(found.total - wrong.mean()) < 3 * wrong.std(ddof=1) / np.sqrt(20)
