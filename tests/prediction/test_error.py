@@ -428,3 +428,19 @@ def test_no_equilibrium_and_no_inverse():
     linear = explicit_scalars(["identity"])
     with pytest.raises(ConvergenceError, match="raise `ridge`"):
         predict_error(papers(50, 1.0), [60, 60], linear, ridge=0.0)
+
+
+def test_noise_is_a_product_of_many_features():
+    """Of many samples in few dimensions; as independent noise deviations would be 5 % larger."""
+    mixture, counts = papers(50, 3.0), [150, 150]
+    s = explicit_scalars(["cos"], mixture.statistics(np.array(counts)).tau0)
+    found = predict_error(mixture, counts, s, "ck", 0.05)
+    measured = [
+        outputs(mixture, counts, s, "ck", 0.05, None, np.random.default_rng([9, draw]))
+        for draw in range(40)
+    ]
+    for a in range(2):
+        f = np.array([f[y == a, 0] for f, y in measured])
+        ratios = f.std(axis=1) / np.sqrt(found.covariance[a, 0, 0])
+        error = 3 * ratios.std(ddof=1) / np.sqrt(40)
+        assert f.std() == pytest.approx(np.sqrt(found.covariance[a, 0, 0]), rel=error)
