@@ -307,12 +307,16 @@ class Regression:
         slopes = None
         if self.kernel.explicit is Kernel.NTK and not isinstance(self.scalars, Coefficients):
             slopes = slopes_of(self.scalars, self.kernel)
-        table = self._table(parts, echoes=slopes is not None and slopes.even)
+        even = slopes is not None and slopes.even
+        scales = slopes is not None and slopes.scales(width)
+        table = self._table(parts, echoes=even, scales=scales)
         if slopes is not None:
             noise = slopes.noise(table, width)
-            table = slopes.echoed(table, width) if slopes.even else table
+            table = slopes.echoed(table, width) if even else table
         shift = ridge * table.unit()
         e = finite.solve(shift)
+        if slopes is not None and scales:
+            table = slopes.rescaled(table, width, layers.features(e))
         limit = layers.shares(layers.amounts(np.ones(e.size)))
 
         def forms(x: Array, added: Array | float) -> Outputs:
@@ -330,9 +334,12 @@ class Regression:
             covariances = covariances + change[found.classes]
         return found._replace(means=means, covariances=covariances), ridge / float(e[-1])
 
-    def _table(self, kernels: Sequence[Expansion], *, echoes: bool = False) -> Table:
+    def _table(
+        self, kernels: Sequence[Expansion], *, echoes: bool = False, scales: bool = False
+    ) -> Table:
         check_own_norms(self.covariances, self.counts)
-        return Table.of(samples_of(self.covariances, self.counts, echoes=echoes), kernels)
+        samples = samples_of(self.covariances, self.counts, echoes=echoes, scales=scales)
+        return Table.of(samples, kernels)
 
     def _parts(self, depth: int) -> list[Expansion]:
         """Return the kernel, and that of the features of each layer."""

@@ -114,6 +114,11 @@ class Layers:
         """Return how much of each layer's own kernel :math:`G_l` is in it."""
         return amounts - np.append(self.links[1:] * amounts[1:], 0.0)
 
+    def features(self, e: Array) -> Array:
+        """Return how much of each :math:`G_k` acts in place of each layer's features, (L, L)."""
+        kernels = (e / self.amounts(e))[:, None] * self.dressed(e)
+        return np.stack([self.shares(row) for row in kernels])
+
     def heard_norms(self, e: Array) -> Array:
         r"""Return with which slope and which noise each layer sees norms, of shape (L, 2).
 

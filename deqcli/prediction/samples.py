@@ -28,7 +28,7 @@ from deqcli.spectral.covariances import Commuting, Covariances, General
 Array = NDArray[np.float64]
 # Groups of a class in many dimensions, or more where as many do not span them; in few there are
 # twice as many as moments that they have right.
-_GROUPS, _MOST_MOMENTS = 64, 30
+_GROUPS, _MOST_MOMENTS = 64, 46
 # Moments of a standard normal variable, by their orders.
 _NORMAL = np.array([0.0 if k % 2 else float(np.prod(np.arange(k - 1, 0, -2))) for k in range(17)])
 # Deviations of shapes that differ by less between classes do not count; nor become negative.
@@ -93,6 +93,8 @@ class Samples:
         u.
     echoes : ndarray of shape (m, d)
         Standard normal and independent of all else; or of shape (m, 0).
+    scales : ndarray of shape (m,)
+        One such variable, or zeros.
     """
 
     dimension: int
@@ -110,6 +112,7 @@ class Samples:
     blocks: Blocks
     coordinates: Array
     echoes: Array
+    scales: Array
 
     @cached_property
     def members(self) -> Array:
@@ -128,7 +131,11 @@ class Samples:
 
 
 def samples_of(
-    covariances: Covariances, counts: NDArray[np.int64], *, echoes: bool = False
+    covariances: Covariances,
+    counts: NDArray[np.int64],
+    *,
+    echoes: bool = False,
+    scales: bool = False,
 ) -> Samples:
     """Sort the samples of classes into groups.
 
@@ -136,6 +143,8 @@ def samples_of(
     ----------
     echoes : bool
         Whether they are sorted by as many more variables as there are independent means, too.
+    scales : bool
+        Whether by one more.
 
     Examples
     --------
@@ -166,11 +175,12 @@ def samples_of(
     known = np.trace(inverses @ (np.swapaxes(products, 1, 2) @ products), axis1=1, axis2=2)
     # What is left when d coordinates are known has as many dimensions less.
     traces, left = covariances.traces - known / p, 1 - d / p
-    scales = traces / (covariances.traces * left)
-    T = np.outer(scales, scales) * covariances.products * left
+    ratios = traces / (covariances.traces * left)
+    T = np.outer(ratios, ratios) * covariances.products * left
     shapes = _shapes(covariances, matrices, times)
     own_variables = d + 1 + bool(shapes.any())
-    nodes, weights = _nodes(own_variables + (d if echoes else 0))
+    before_scale = own_variables + (d if echoes else 0)
+    nodes, weights = _nodes(before_scale + scales)
     groups = len(nodes)
     classes = np.repeat(np.arange(k), groups)
     departures = np.einsum("ade,ge->agd", np.linalg.cholesky(own), nodes[:, :d])
@@ -209,13 +219,14 @@ def samples_of(
         (np.diagonal(covariances.triples) / p**2)[classes],
         loads,
         Blocks(
-            scales[:, None, None, None] * matrices,
+            ratios[:, None, None, None] * matrices,
             left * times,
             vectors.reshape(*means.shape[:2], vectors.shape[1]),
             places,
         ),
         coordinates,
-        np.tile(nodes[:, own_variables:], (k, 1)),
+        np.tile(nodes[:, own_variables:before_scale], (k, 1)),
+        np.tile(nodes[:, before_scale:].sum(axis=1), k),
     )
 
 
@@ -275,7 +286,8 @@ def _nodes(dimension: int) -> tuple[Array, Array]:
     """Return points of a standard normal vector, (m, dimension), and their weights.
 
     Opposite points have equal weights, which are those that give moments of higher orders (up to
-    the eighth of two variables, the fourth of three). In more dimensions all points are alike.
+    the eighth of two variables, the fourth of three or four). In more dimensions all points are
+    alike.
     """
     powers = _even_powers(dimension)
     if len(powers) > _MOST_MOMENTS:

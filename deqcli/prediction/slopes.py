@@ -9,6 +9,12 @@ two samples' y and of one with itself, and :math:`v = E\phi'^2 - m_1^2`,
 
 .. math:: E\operatorname{Var}(q_k)^2 = 3v^2P^2 + 2vE\phi'^2PR + (E\phi'^2)^2R^2 .
 
+What it has in common with :math:`\bar q_k = m_1\bar y_k` scales a sample's row: with
+:math:`\epsilon_i = \frac1m\sum_k\bar q_k(q_k(x_i) - \bar q_k)` and the mean :math:`m_1^2P`, it is
+:math:`\psi_{ij} \approx m_1^2P(1 + e_i)(1 + e_j)`, :math:`e = \epsilon/m_1^2P`, and
+
+.. math:: m\operatorname{Var}\epsilon = m_1^2\big(E\phi'^2P(3P + R) - 3m_1^2P^2\big) .
+
 An even :math:`\phi` has :math:`m_1 = 0` and sees classes by
 :math:`K_{ij}\,m_2^2\,x_i^\top Sx_j`, :math:`S = \frac1m\sum_ky_k^2w_kw_k^\top`. Beside its
 coordinate u along a mean it hears noise of its own, :math:`w^\top(S - I)\mu`, of variance
@@ -29,6 +35,8 @@ from deqcli.vocabulary import Kernel
 Array = NDArray[np.float64]
 # Squared mean slopes below this part of the mean square are those of even activations.
 _EVEN = 1e-2
+# Scales of rows below this do not count.
+_LEAST = 1e-2
 
 
 @dataclass(frozen=True)
@@ -45,17 +53,30 @@ class Slopes:
         How much of each K is multiplied by the last layer's :math:`x_i^\top Sx_j`, if that is even.
     spread : float
         m/p times the echo's variance.
+    rows : ndarray of shape (L,)
+        m times the variances of :math:`\epsilon` that each layer adds.
+    scaled : ndarray of shape (L,)
+        How much of each K one standard normal number of a sample scales, times :math:`\sqrt m`.
+    means : ndarray of shape (L,)
+        Those of :math:`\psi` between different samples.
     """
 
     below: Array
     variances: Array
     whole: Array
     spread: float
+    rows: Array
+    scaled: Array
+    means: Array
 
     @property
     def even(self) -> bool:
         """Whether there are echoes."""
         return bool(self.whole.any())
+
+    def scales(self, width: int) -> bool:
+        """Whether rows have scales that count."""
+        return bool((self.rows > width * (_LEAST * self.means) ** 2).any() and not self.even)
 
     def noise(self, table: Table, width: int) -> Array:
         r"""Return the variances :math:`E\,\mathrm{Var}(\psi)K^2` between groups, (m, m).
@@ -77,10 +98,36 @@ class Slopes:
         values[0] += added * (both + both.T)[..., None]
         return replace(table, values=values)
 
+    def rescaled(self, table: Table, width: int, features: Array) -> Table:
+        r"""Scale rows: add :math:`(\epsilon_i + \epsilon_j + \epsilon_i\epsilon_j/m_1^2P)K_{ij}`.
+
+        Parameters
+        ----------
+        features : ndarray of shape (depth, depth)
+            How much of each layer's kernel acts in place of each layer's features.
+        """
+        sizes = self.scaled / np.sqrt(width)
+        squares = np.divide(sizes**2, self.means, out=np.zeros_like(sizes), where=self.means > 0)
+        amounts = np.stack([sizes, squares]) @ self.below
+        amounts[:, 1:] = amounts[:, 1:] @ features
+        own = table.samples.scales
+        factors = np.stack([own[:, None] + own, own[:, None] * own])
+        known = np.concatenate([table.samples.norms[None] ** 2, table.diagonals[1:]])
+        values, diagonals = table.values.copy(), table.diagonals.copy()
+        added = np.tensordot(amounts, self._known(table), 1)
+        values[0] += np.einsum("cij,cijq->ijq", factors, added)
+        diagonals[0] += np.einsum("cii,ci->i", factors, amounts @ known)
+        return replace(table, values=values, diagonals=diagonals)
+
     def _kernels(self, table: Table) -> Array:
+        return np.tensordot(self.below, self._known(table), 1)
+
+    @staticmethod
+    def _known(table: Table) -> Array:
+        """Return inner products and the layers' conjugate kernels."""
         samples = table.samples
         inners = samples.inner[..., None] + np.sqrt(samples.variances)[..., None] * NODES
-        return np.tensordot(self.below, np.stack([inners, *table.values[1:]]), 1)
+        return np.stack([inners, *table.values[1:]])
 
 
 def slopes_of(scalars: ImplicitScalars | ExplicitScalars, kernel: Kernel) -> Slopes:
@@ -102,34 +149,61 @@ def slopes_of(scalars: ImplicitScalars | ExplicitScalars, kernel: Kernel) -> Slo
         back, weight = c.sigma_a2 * c.m1**2, c.sigma_a2 if kernel.before_activation else 1.0
         P, Q = 1 / (1 - back), 1 / (1 - c.sigma_a2 * c.r)
         noise = _noise(c.m1, c.r, P, Q - P) / (1 - back**2)
+        row = (weight / (1 - back)) ** 2 * _row(c.m1, c.r, P, Q - P)
         echo = weight * c.sigma_b2 * (c.m2 * P) ** 2 if c.m1**2 < _EVEN * c.r else 0.0
         return Slopes(
             np.array([[c.sigma_b2, c.sigma_a2]]),
             np.array([weight**2 * noise]),
             np.array([echo]),
             3 * c.tau**2 / c.sigma_b2,
+            np.array([row]),
+            np.array([np.sqrt(row)]),
+            np.array([weight * c.m1**2 * P]),
         )
     steps = layer_scalars(scalars.acts, scalars.tau0)
     moments = [m for _, _, m in steps]
-    noises, above, P, Q = list[float](), 0.0, 1.0, 1.0
+    noises, rows, means = list[float](), list[float](), list[float]()
+    above, P, Q = 0.0, 1.0, 1.0
     for m in reversed(moments):
         above = _noise(m.m1, m.r, P, Q - P) + m.m1**4 * above
-        noises.append(above)
+        noises.insert(0, above)
+        rows.insert(0, _row(m.m1, m.r, P, Q - P))
+        means.insert(0, m.m1**2 * P)
         P, Q = P * m.m1**2, Q * m.r
+    squares = np.array([m.m1**2 for m in moments])
+    # The scale of a row in one layer goes on to those below: what it multiplies in all.
+    reach = np.eye(len(steps))
+    for k in range(1, len(steps)):
+        reach[k] += squares[k - 1] * reach[k - 1]
+    # One number in place of one for each layer, with the same variance of the linear part.
+    linear = reach @ np.cumprod([1.0, *squares[:-1]])
+    shares = np.array(rows) * linear
+    scaled = shares @ reach / max(float(np.sqrt(shares @ linear)), 1e-300)
     last = moments[-1]
-    slope = float(np.prod([m.m1**2 for m in moments[:-1]]))
+    slope = float(np.prod(squares[:-1]))
     size = steps[-2][0].tau2 if len(steps) > 1 else scalars.tau0**2
     if last.m1**2 < _EVEN * last.r:
         # The factor of the last layer itself is x'Sx', not its mean slope.
-        carried = np.cumprod([1.0, *(m.m1**2 for m in moments[-2::-1])])
-        whole = np.asarray(slope * last.m2**2 * carried[::-1], dtype=np.float64)
+        whole = slope * last.m2**2 * np.cumprod([1.0, *squares[-2::-1]])[::-1]
     else:
-        whole = np.zeros(len(steps), dtype=np.float64)
-    below = np.eye(len(steps), len(steps) + 1)
-    return Slopes(below, np.array(noises[::-1]), whole, 3 * size / slope)
+        whole = np.zeros(len(steps))
+    return Slopes(
+        np.eye(len(steps), len(steps) + 1),
+        np.array(noises),
+        np.asarray(whole, dtype=np.float64),
+        3 * size / slope,
+        np.array(rows),
+        scaled,
+        np.array(means),
+    )
 
 
 def _noise(m1: float, r: float, P: float, R: float) -> float:
     """Return the mean square of q's variance over samples."""
     v = r - m1**2
     return 3 * (v * P) ** 2 + 2 * v * r * P * R + (r * R) ** 2
+
+
+def _row(m1: float, r: float, P: float, R: float) -> float:
+    """Return m times the variance of a row's scale."""
+    return m1**2 * (r * P * (3 * P + R) - 3 * (m1 * P) ** 2)
