@@ -163,7 +163,7 @@ def test_figures_repeat_byte_for_byte(tmp_path, suffix):
 
 
 def test_png_keeps_its_colours_and_spares_rare_ones(tmp_path):
-    """256 colours are a third of the bytes; a single red mark in a wide range of blues stays."""
+    """128 colours are a third of the bytes; a single red mark in a wide range of blues stays."""
     figure = Figure(figsize=(3, 2), dpi=240)
     axes = figure.add_subplot()
     for k in range(300):
