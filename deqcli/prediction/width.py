@@ -104,7 +104,8 @@ class FiniteWidth:
 
         size = self.layers.coefficients(self.layers.amounts(np.ones(logarithms.size))).d
         for at in _descending(10 * size * max(1.0, self.counts.sum() / self.width), ridge):
-            found = root(miss, logarithms, (at,), options={"xtol": 1e-11})
+            # First steps of one at most: where all are near one, longer ones end at no e at all.
+            found = root(miss, logarithms, (at,), options={"xtol": 1e-11, "factor": 1.0})
             if np.abs(found.fun).max() > 1e-7:
                 raise ConvergenceError("the equations of finite width did not converge.")
             logarithms = np.minimum(found.x, 0.0)

@@ -326,6 +326,17 @@ def test_finite_width_goes_over_into_infinite(network):
         assert predict_error(mixture, [30, 30], s, kernel, width=60).total > limit.total
 
 
+def test_three_layers_of_finite_width():
+    """First steps may not be too long: without a bound on them there is no solution."""
+    means = np.zeros((2, 150))
+    means[0, 0] = means[1, 1] = 1.6
+    mixture, counts = GaussianMixture(means, [1.0, 1.0]), [70, 70]
+    s = explicit_scalars(["elu", "relu", "erf"], mixture.statistics(np.array(counts)).tau0)
+    found = predict_error(mixture, counts, s, ridge=0.1, width=180)
+    wrong = errors(mixture, counts, s, "ck", 0.1, 180, draws=20).mean(axis=1)
+    assert abs(found.total - wrong.mean()) < 3 * wrong.std(ddof=1) / np.sqrt(20)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::deqcli.errors.OutsidePapersRangeWarning")
 @pytest.mark.parametrize("width", [60, 150, 300])
