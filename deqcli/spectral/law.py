@@ -6,14 +6,13 @@ few stand apart, at places and with eigenvectors that the law gives (theory.md Â
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.fft import dct
 
 from deqcli.checks import shown
 from deqcli.display import Displayed
@@ -24,6 +23,7 @@ from deqcli.spectral.coupled import Coupled, State
 from deqcli.spectral.covariances import Commuting, Covariances
 from deqcli.spectral.forms import Model, own_norm_form, papers_form
 from deqcli.spectral.from_moments import covariances_of
+from deqcli.spectral.series import Series, Span
 from deqcli.spectral.spikes import LowRank, Spike, SpikeFinder
 from deqcli.spectral.support import (
     Atom,
@@ -175,6 +175,11 @@ class SpectralLaw(Displayed):
             out += series.distribution(points)
         return out
 
+    def points(self, count: int) -> Array:
+        """Return points at which to draw the law, some ``count`` of each interval, ascending."""
+        atoms = [np.array([atom.position]) for atom in self.atoms]
+        return np.sort(np.concatenate([series.points(count) for series in self._series] + atoms))
+
     def _solved(self, points: Array) -> Array:
         width = self.equations.covariances.dimension + self.equations.shares.size
         step = max(1, 4_000_000 // width)
@@ -187,81 +192,12 @@ class SpectralLaw(Displayed):
         return covariances.surrogate is not covariances
 
     @cached_property
-    def _series(self) -> tuple[_Series, ...]:
+    def _series(self) -> tuple[Series, ...]:
         count = _COSTLY_NODES if self._costly else _NODES
-        return tuple(_Series.of(self._solved, Span(*interval), count) for interval in self.edges)
-
-
-@dataclass(frozen=True)
-class Span:
-    r"""An interval with the angle :math:`\theta \in [0, \pi]`, in the logarithm if it is wide.
-
-    :math:`u = \frac{u_1 + u_2}2 + \frac{u_2 - u_1}2\cos\theta` for :math:`u = x` or
-    :math:`\log x`: points are close at the ends, where a density has square roots.
-    """
-
-    left: float
-    right: float
-
-    @property
-    def wide(self) -> bool:
-        """Whether it spans orders of magnitude."""
-        return self.left > 0 and self.right > 30 * self.left
-
-    def points(self, angle: Array) -> Array:
-        """Return the points at angles."""
-        first, last = self._ends
-        u = 0.5 * (first + last) + 0.5 * (last - first) * np.cos(angle)
-        return np.clip(np.exp(u) if self.wide else u, self.left, self.right)
-
-    def angles(self, points: Array) -> Array:
-        """Return the angles of points; those outside have that of the nearest end."""
-        first, last = self._ends
-        inside = np.clip(points, self.left, self.right)
-        unit = (2 * (np.log(inside) if self.wide else inside) - first - last) / (last - first)
-        return np.asarray(np.arccos(np.clip(unit, -1.0, 1.0)))
-
-    def speed(self, angle: Array) -> Array:
-        r"""Return :math:`-dx/d\theta`."""
-        first, last = self._ends
-        speed = 0.5 * (last - first) * np.sin(angle)
-        return np.asarray(speed * self.points(angle) if self.wide else speed)
-
-    @property
-    def _ends(self) -> tuple[float, float]:
-        ends = (self.left, self.right)
-        return (float(np.log(ends[0])), float(np.log(ends[1]))) if self.wide else ends
-
-
-@dataclass(frozen=True)
-class _Series:
-    r"""A density times :meth:`Span.speed` as :math:`\sum_kc_k\cos k\theta`."""
-
-    span: Span
-    coefficients: Array
-
-    @staticmethod
-    def of(density: Callable[[Array], Array], span: Span, count: int) -> _Series:
-        """Return the series through as many points."""
-        angle = np.pi * (np.arange(count) + 0.5) / count
-        coefficients = dct(density(span.points(angle)) * span.speed(angle)) / count
-        coefficients[0] /= 2
-        return _Series(span, coefficients)
-
-    def density(self, points: Array) -> Array:
-        """Return the density at points inside."""
-        angle = self.span.angles(points)
-        values = np.polynomial.chebyshev.chebval(np.cos(angle), self.coefficients)
-        return np.maximum(values / self.span.speed(angle), 0.0)
-
-    def distribution(self, points: Array) -> Array:
-        """Return the integral of the density up to each point."""
-        k = np.arange(1, self.coefficients.size)
-        angle = self.span.angles(points)
-        waves = np.sin(np.multiply.outer(angle, k)) @ (self.coefficients[1:] / k)
-        # At the left end the waves are rounding.
-        found = self.coefficients[0] * (np.pi - angle) - waves
-        return np.where(points > self.span.left, found, 0.0)
+        return tuple(
+            Series.of(self._solved, Span(*interval), count, halved=not self._costly)
+            for interval in self.edges
+        )
 
 
 def _points(x: ArrayLike) -> Array:
