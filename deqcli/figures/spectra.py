@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from deqcli.figures.style import DEQ
 
-#: What a line of names holds at most, and what share of an axis of 1.4 inches a letter of it takes.
-_CHARACTERS, _CHARACTER = 16, 0.03
+#: What a line of names holds at most, what share of an axis of 1.4 inches a letter of it takes, and
+#: what share of one of two thirds of an inch a line takes beside others.
+_CHARACTERS, _CHARACTER, _LINE = 21, 0.03, 0.15
 
 FILLED: dict[str, Any] = {"color": DEQ, "alpha": 0.45}
 """How the first spectrum is drawn, over which the others are lines."""
@@ -115,24 +116,26 @@ def draw_isolated(
 def name_marks(axes: Axes, values: NDArray[np.float64], names: Sequence[str], row: int) -> None:
     """Write above the marks of the top row what each carries; near ones share a text."""
     low, high = axes.get_xlim()
-    near = 0.12 * (high - low)
+    line = _LINE * (high - low)
     groups: list[tuple[list[float], list[str]]] = []
     for value, name in sorted(zip(values.tolist(), names, strict=True)):
-        if groups and value - groups[-1][0][-1] < near:
+        lines = wrap(name, _CHARACTERS)
+        if groups and value - groups[-1][0][-1] < 0.5 * line * (len(groups[-1][1]) + len(lines)):
             groups[-1][0].append(value)
-            groups[-1][1].append(name)
+            groups[-1][1].extend(text for text in lines if text not in groups[-1][1])
         else:
-            groups.append(([value], [name]))
-    longest = 1
-    for places, texts in groups:
-        lines = [line for text in dict.fromkeys(texts) for line in wrap(text, _CHARACTERS)]
-        longest = max(longest, *map(len, lines))
+            groups.append(([value], lines))
+    for places, lines in groups:
+        # Room for lines beside each other at the ends of the axis.
+        middle, half = float(np.mean(places)), 0.5 * line * len(lines)
+        left, right = axes.get_xlim()
+        axes.set_xlim(min(left, middle - half), max(right, middle + half))
         axes.text(
-            float(np.mean(places)), row + 0.35, "\n".join(lines), rotation=90, ha="center",
+            middle, row + 0.35, "\n".join(lines), rotation=90, ha="center",
             va="bottom", fontsize=6, linespacing=1.2,
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
         )  # fmt: skip
     # Room for the longest line: of the height of the axes it takes this share.
-    share = longest * _CHARACTER
+    share = _CHARACTER * max(len(text) for _, lines in groups for text in lines)
     bottom = axes.get_ylim()[0]
     axes.set_ylim(top=(row + 0.5 - share * bottom) / (1 - share))

@@ -80,7 +80,8 @@ def draw(table: pd.DataFrame) -> Figure:
         named = isolated[isolated["source"] == "law"]
         draw_isolated(right, rows, rows[-1] if len(named) else rows[0], label)
         if len(named):
-            name_marks(right, rows[-1].values, named["carries"].tolist(), len(rows) - 1)
+            names = [_name(*pair) for pair in zip(named["carries"], named["aligned"], strict=True)]
+            name_marks(right, rows[-1].values, names, len(rows) - 1)
     sources = [source for source in _LINES if (bulk["source"] == source).any()]
     spectra = [
         # The DEQ's own spectrum is filled, wherever it comes from.
@@ -131,6 +132,13 @@ def _law(rows: pd.DataFrame) -> Line | None:
     drawn = rows["data"].iloc[0] in DRAWN
     label = "law, predicted" if drawn else "law of a mixture with the data's moments"
     return Line(points, density, distribution, label, _LAW)
+
+
+def _name(carries: str, aligned: float) -> str:
+    """Return what an eigenvector carries, with the share of it that lies in the classes."""
+    if carries in ("norms", "neither"):
+        return carries
+    return f"{carries}, {100 * aligned:.0f}\N{NO-BREAK SPACE}%"
 
 
 def _values(table: pd.DataFrame, source: str) -> NDArray[np.float64]:

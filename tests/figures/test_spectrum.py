@@ -65,6 +65,41 @@ def test_spectrum_without_isolated_eigenvalues_has_one_panel():
     assert len(spectrum.draw(spectrum_table(isolated=0)).axes) == 1
 
 
+def law_rows(carries: list[str], aligned: list[float]) -> pd.DataFrame:
+    first = spectrum_table().iloc[:1].drop(columns=["source", "index", "eigenvalue", "isolated"])
+    bulk = pd.DataFrame({"eigenvalue": [0.1, 1.0, 3.0], "density": [0.0, 0.6, 0.0],
+                         "distribution": [0.0, 0.3, 1.0], "isolated": False})  # fmt: skip
+    spikes = pd.DataFrame({"eigenvalue": [30.0, 20.0], "isolated": True,
+                           "carries": carries, "aligned": aligned})  # fmt: skip
+    rows = pd.concat([spikes, bulk], ignore_index=True)
+    return rows.assign(source="law", index=np.arange(5), **dict(first.iloc[0]))
+
+
+@pytest.mark.parametrize(
+    ("carries", "shown"),
+    [
+        (["class 1", "norms"], {"class 1, 97 %", "norms"}),
+        (["classes 4, 7, 9", "mean"], {"classes 4, 7, 9, 97 %", "mean, 3 %"}),
+        (
+            ["classes trouser, dress, ankle boot", "classes sandal, sneaker"],
+            {"classes trouser, dress, ankle boot, 97 %", "classes sandal, sneaker, 3 %"},
+        ),
+    ],
+)
+def test_spikes_are_named_with_their_alignments_inside_the_axes(carries, shown):
+    law = law_rows(carries, [0.968, 0.031])
+    figure = spectrum.draw(pd.concat([spectrum_table(), law], ignore_index=True))
+    right = figure.axes[1]
+    texts = {" ".join(text.get_text().split()) for text in right.texts}
+    assert texts == shown
+    figure.canvas.draw()
+    for text in right.texts:
+        box = text.get_window_extent()
+        assert box.x0 >= right.bbox.x0
+        assert box.x1 <= right.bbox.x1
+        assert box.y1 <= right.bbox.y1
+
+
 def test_wide_spectra_get_logarithmic_axes():
     left, right = spectrum.draw(spectrum_table(isolated=0, scale=9.0)).axes
     assert left.get_xscale() == "log"
