@@ -85,7 +85,7 @@ def number(value: Any, name: str, kind: type[N], allowed: Range | None = None) -
         pass
     noun = "a whole number" if kind is int else "a finite number"
     wanted = " ".join(filter(None, [noun, allowed.range_text()]))
-    if isinstance(value, float) and replace(allowed, smallest=0.0).allows(value):
+    if isinstance(value, float) and 0 < abs(value) < allowed.smallest:
         wanted += f", no nearer to 0 than {allowed.smallest:g}"
     raise InputError(f"`{name}` is {shown(value)}; give {wanted}.")
 

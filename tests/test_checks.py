@@ -57,6 +57,8 @@ def test_the_sentence_says_how_near_to_zero_a_number_may_be():
     for value in (1e-51, -1e-51):
         with pytest.raises(InputError, match=r"at most 1, no nearer to 0 than 1e-50\.$"):
             number(value, "x", float, Range(most=1, smallest=SMALLEST))
+    with pytest.raises(InputError, match=r"a whole number at least 0\.$"):
+        number(1.5, "x", int, Range(least=0))
     assert number(-1e-50, "x", float, Range(smallest=SMALLEST)) == -1e-50
     assert number(5e-324, "x", float) == 5e-324
 
