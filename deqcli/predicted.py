@@ -13,7 +13,7 @@ from deqcli.data.dataset import Dataset
 from deqcli.errors import DataError, DeqcliError
 from deqcli.spectral.covariances import Covariances
 from deqcli.spectral.from_moments import covariances_of, spanned
-from deqcli.spectral.law import Span, SpectralLaw, law_on
+from deqcli.spectral.law import SpectralLaw, law_on
 from deqcli.spectral.spikes import Spike, carried
 from deqcli.vocabulary import Net
 
@@ -35,9 +35,8 @@ _RIDGE = 0.1
 _MODEL = "a mixture with the moments of the whole set, a model of these data"
 # Points of the density in a table, for each interval.
 _POINTS = 120
-# Isolated eigenvalues nearer than this part of themselves fluctuate across each other at usual
-# sizes (theory.md §10).
-_MIXED = 0.03
+# Classes with less than this part of what an eigenvector has of all are not named.
+_NAMED = 0.15
 
 
 def law_of_samples(
@@ -187,7 +186,7 @@ def name_of(spike: Spike | Mapping[str, Any], classes: tuple[str, ...]) -> str:
     kind = carried(alignment, found["common"], found["norms"])
     if kind != "classes":
         return kind
-    named = [classes[a] for a in np.flatnonzero(alignment > 0.15 * alignment.sum())]
+    named = [classes[a] for a in np.flatnonzero(alignment > _NAMED * alignment.sum())]
     return f"class{'es' if len(named) > 1 else ''} {', '.join(named)}"
 
 
@@ -215,7 +214,23 @@ def findings_of(law: SpectralLaw, form: Form, model: bool) -> dict[str, Any]:
             }
             for spike in law.above
         ],
+        "mixed": [
+            [first.position, second.position]
+            for first, second in itertools.pairwise(law.above)
+            if _mix(first, second, law.counts)
+        ],
     }
+
+
+def _mix(first: Spike, second: Spike, counts: NDArray[np.int64]) -> bool:
+    r"""Tell whether two isolated eigenvalues fluctuate across each other (theory.md §10).
+
+    Nearer than :math:`1/\sqrt{n_a}` of themselves, the smallest class that they carry, their
+    eigenvectors mix from draw to draw.
+    """
+    both = (spike.alignment >= _NAMED * spike.alignment.sum() for spike in (first, second))
+    least = min(int(counts[classes].min()) for classes in both)
+    return first.position - second.position < first.position / np.sqrt(max(least, 1))
 
 
 def rows_of(law: SpectralLaw, classes: tuple[str, ...]) -> pd.DataFrame:
@@ -230,10 +245,7 @@ def rows_of(law: SpectralLaw, classes: tuple[str, ...]) -> pd.DataFrame:
             "aligned": [float(spike.alignment.sum()) for spike in law.above],
         }
     )
-    angle = np.pi * np.arange(_POINTS + 1) / _POINTS
-    points = [Span(*interval).points(angle) for interval in law.edges]
-    atoms = [np.array([atom.position]) for atom in law.atoms]
-    x = np.sort(np.concatenate([*points, *atoms]))
+    x = law.points(_POINTS)
     bulk = {"eigenvalue": x, "isolated": False, "density": law.density(x),
             "distribution": law.distribution(x)}  # fmt: skip
     table = pd.concat([spikes, pd.DataFrame(bulk)], ignore_index=True)
@@ -255,13 +267,12 @@ def sentences_of(law: Mapping[str, Any], classes: tuple[str, ...]) -> Iterator[s
         kind = "informative" if name.startswith("class") else "not informative"
         place = f"{spike['position']:.4g} stands apart"
         yield f"law: {place} and carries {name} ({share:.0%}, {kind})"
-    for first, second in itertools.pairwise(law["spikes"]):
-        places = first["position"], second["position"]
-        if abs(places[0] - places[1]) < _MIXED * abs(places[0]):
-            yield (
-                f"law: {places[0]:.4g} and {places[1]:.4g} are so near to each other that in one "
-                "draw of the samples their eigenvectors mix"
-            )
+    # Records of former versions do not say.
+    for first, second in law.get("mixed", ()):
+        yield (
+            f"law: {first:.4g} and {second:.4g} are so near to each other that in one "
+            "draw of the samples their eigenvectors mix"
+        )
 
 
 def law_apart(spectrum: NDArray[np.float64], law: SpectralLaw) -> float:

@@ -8,7 +8,9 @@ import pytest
 import deqcli
 from deqcli.data.mixture import toeplitz
 from deqcli.errors import DataError, InputError
+from deqcli.predicted import findings_of, sentences_of
 from deqcli.scalars import Coefficients
+from deqcli.vocabulary import Form
 
 FORMS = ("papers", "own-norm")
 
@@ -523,6 +525,28 @@ def test_a_kernel_has_no_isolated_eigenvalue_below_zero():
     law = deqcli.spectral_law(mixture, [1200, 1200], scalars, kernel="ck", form="own-norm")
     assert law.spikes
     assert all(spike.position > 0 for spike in law.spikes)
+
+
+@pytest.mark.parametrize(("norm", "mixed"), [(4.1, True), (4.6, False)])
+def test_eigenvectors_that_mix_are_said_to(norm, mixed):
+    """Alone they are not the law's where it says so; together they are always."""
+    means = np.zeros((2, 250))
+    means[[0, 1], [0, 1]] = 4.0, norm
+    mixture, counts = deqcli.GaussianMixture(means, [1.0, 1.0]), [100, 100]
+    s = scalars_of(mixture, counts)
+    law = deqcli.spectral_law(mixture, counts, s, "ck", "own-norm")
+    shares = []
+    for seed in range(16):
+        data = mixture.sample(200, np.random.default_rng(seed))
+        _, vectors = np.linalg.eigh(deqcli.implicit_kernels(data.X, s.act, 0.2).ck)
+        shares.append([np.eye(2)[data.y].T @ vectors[:, -1 - k] for k in range(2)])
+    measured = np.mean(np.square(shares), axis=0) / 100
+    told = np.array([spike.alignment for spike in law.above])
+    assert (np.abs(measured - told).max() > 0.05) == mixed
+    np.testing.assert_allclose(measured.sum(axis=0), told.sum(axis=0), atol=0.02)
+    findings = findings_of(law, Form.OWN_NORM, model=False)
+    said = [text for text in sentences_of(findings, ("1", "2")) if "eigenvectors mix" in text]
+    assert len(said) == len(findings["mixed"]) == mixed
 
 
 def test_one_class_is_not_told_from_another():
