@@ -97,7 +97,7 @@ def large() -> list[str]:
         f"`DEQClassifier` goes this way beyond `direct` = {_spaced(DIRECT)} samples:",
         large_runs(),
         f"Of the spectrum's time {100 * share:.0f} % is the pass over the pairs, the rest are products "
-        "for eigenvalues and density.",
+        "for eigenvalues and density, and the law.",
         _images(),
         *_million(),
     ]
