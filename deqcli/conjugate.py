@@ -105,6 +105,9 @@ def solve_ridge(
     most = number(most, "most", int, POSITIVE)
     shift = ridge * float(operator.diagonal.mean())
     precondition = _nystrom(operator, shift, columns)
+    # Squares of tiny targets would be zero; powers of two change no digit.
+    units = np.ldexp(1.0, np.frexp(np.abs(T).max(axis=0))[1] - 1)
+    T = T / units
     sizes = np.linalg.norm(T, axis=0)
     sizes[sizes == 0] = 1.0
     weights, iterations = _steps(operator, shift, T, tolerance * sizes, precondition, most)
@@ -112,7 +115,9 @@ def solve_ridge(
     residual = float((np.linalg.norm(left, axis=0) / sizes).max())
     # Rounding adds up along the steps: what is left of the tolerance need not be exact.
     done = residual <= 2 * tolerance
-    return RidgeSolution(weights.reshape(np.shape(targets)), shift, residual, iterations, done)
+    return RidgeSolution(
+        (weights * units).reshape(np.shape(targets)), shift, residual, iterations, done
+    )
 
 
 def _steps(

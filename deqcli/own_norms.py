@@ -31,6 +31,8 @@ Array = NDArray[np.float64]
 _NOTHING = 1e-8
 # Directions of means that are kept, the leading ones: columns of factors are half its square.
 _MOST = 32
+# Variances below this part of the samples' squares are rounding.
+_ROUNDING = 1e-14
 # Samples that are enough for traces of powers of the covariance, which take cubic time.
 _ENOUGH = 2000
 
@@ -184,6 +186,9 @@ def _directions(X: Array, centres: Array, labels: NDArray[np.int64], components:
         (p, p), matvec=lambda v: apart(X.T @ (X @ apart(v.ravel()))), dtype=np.float64
     )
     start = np.random.default_rng(0).standard_normal(p)
+    # Samples that do not vary beside the basis, but for rounding, have no further components.
+    if np.linalg.norm(covariance @ start) <= _ROUNDING * np.sum(X**2) * np.linalg.norm(start):
+        return basis
     _, leading = eigsh(covariance, k=count, which="LM", v0=start)
     return np.asarray(np.linalg.qr(np.hstack([basis, leading]))[0])
 

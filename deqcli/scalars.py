@@ -252,7 +252,13 @@ class ExplicitScalars(Displayed):
         :math:`e \leftarrow \tilde\alpha_4 + r e + (\tilde\kappa^2\tilde\alpha_4)_{l-1}w`, is the
         derivative of :math:`\Theta^{(l)}_{ii} = \Sigma^{(l)}_{ii} + \Theta^{(l-1)}_{ii}r_l`.
         """
-        first, second = m.m1**2, m.m2**2
+        try:
+            first, second = m.m1**2, m.m2**2
+        except OverflowError:
+            raise InputError(
+                f"`acts` has a layer that sees inputs of the size {math.sqrt(self.tau2):.3g}, too "
+                "small for its kinks; give a larger `tau0` or a layer before it that shrinks less."
+            ) from None
         alpha1, alpha4 = first * self.alpha1, m.s * self.alpha4
         alpha2 = first * self.alpha2 + 0.25 * second * self.alpha4**2
         alpha3 = first * self.alpha3 + 0.5 * second * self.alpha1**2

@@ -74,3 +74,12 @@ def test_the_classifier_of_many_samples_is_that_of_few():
     np.testing.assert_array_equal(steps.predict(X[600:]), direct.predict(X[600:]))
     with pytest.raises(ConvergenceError, match="conjugate gradients leave a residual of"):
         deqcli.DEQClassifier("quadratic", 0.0, ridge=0.0, direct=0).fit(X[:, :2], y)
+
+
+@pytest.mark.parametrize("unit", [2.0**-530, 2.0**150])
+def test_targets_of_any_size_have_the_same_digits(unit):
+    X = np.random.default_rng(3).standard_normal((7, 5)) / 2
+    T = np.random.default_rng(4).standard_normal((7, 2))
+    operator = deqcli.kernel_operator(X, "tanh", sigma_a2=0.1)
+    whole = deqcli.solve_ridge(operator, T, 0.1).weights
+    np.testing.assert_array_equal(deqcli.solve_ridge(operator, T * unit, 0.1).weights / unit, whole)

@@ -253,3 +253,11 @@ def test_bad_input():
         deqcli.equivalent(X, None, s.coefficients("ck"), form="own-norm")
     # More components than there are directions are all of them.
     assert np.isfinite(deqcli.equivalent(X, None, s, form="own-norm", components=99).dense()).all()
+
+
+def test_samples_that_are_all_alike_have_no_further_components():
+    row = np.random.default_rng(0).standard_normal(6) / 2
+    X, y = np.tile(row, (8, 1)), np.arange(8) % 2
+    s = deqcli.implicit_scalars("relu", 0.1)
+    found = deqcli.equivalent(X, y, s, form="own-norm", components=20)
+    assert np.isfinite(found.dense()).all()

@@ -328,3 +328,8 @@ def test_more_bad_input():
         deqcli.sphere_scalars(["tanh"], 100, sigma_a2=0.1)
     with pytest.raises(InputError, match="dimension"):
         deqcli.sphere_scalars("tanh", 0, sigma_a2=0.1)
+
+
+def test_layers_that_shrink_to_nothing_are_named():
+    with pytest.raises(InputError, match=r"`acts` has a layer .* larger `tau0`"):
+        deqcli.explicit_scalars(["maxlin:a=1e-50,b=0", "softplus", "identity"], 1e-50)

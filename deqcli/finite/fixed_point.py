@@ -280,7 +280,8 @@ def _mean_contraction(changes: list[float]) -> float:
     first, last, steps = changes[0], changes[-1], len(changes) - 1
     if steps and first > 0 and math.isfinite(last):
         return float((last / first) ** (1 / steps))
-    return math.nan
+    # A first sweep that changes nothing is at the fixed point.
+    return 0.0 if first == 0 else math.nan
 
 
 def _anderson_weights(defects: Array, latest: int) -> Array:

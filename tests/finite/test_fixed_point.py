@@ -228,3 +228,10 @@ def test_picard_of_a_linear_contraction(rates, scale):
 def test_meaningless_limits_are_refused(tolerance, max_iterations, words):
     with pytest.raises(InputError, match=words):
         iterate(lambda: (np.zeros(1), np.ones(1)), tolerance, max_iterations)
+
+
+def test_a_first_sweep_that_changes_nothing_has_no_contraction():
+    from deqcli.finite.fixed_point import _mean_contraction
+
+    assert _mean_contraction([0.0]) == 0.0
+    assert _mean_contraction([4.0, 2.0, 1.0]) == 0.5
