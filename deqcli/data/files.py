@@ -29,7 +29,8 @@ from deqcli.data.dataset import Dataset
 from deqcli.data.readers import UNPACKED, read_npz, read_npz_headers
 from deqcli.errors import DataError, InputError
 from deqcli.runs import memory
-from deqcli.runs.files import make_folder, write_npz
+from deqcli.runs.files import make_folder, remove_temporaries, write_npz
+from deqcli.runs.lock import hold
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -236,9 +237,13 @@ def save(samples: Any, folder: Path) -> Path:
     for array in (X, y):
         content.update(array.data)
     path = folder / f"samples-{content.hexdigest()[:8]}.npz"
-    if not path.exists():
+    lock = path.with_suffix(".lock")
+    if not path.exists() or lock.exists():  # with a lock, another process writes it, or was killed
         make_folder(folder)
-        write_npz(path, {"X": X, "y": y})
+        with hold(lock, seconds=60):
+            remove_temporaries(folder, path.stem)
+            if not path.exists():
+                write_npz(path, {"X": X, "y": y})
     return path
 
 

@@ -312,6 +312,7 @@ class _Run:
                     f"{path} exists and differs; give another `name`, or `force`."
                 )
             if there != text:
+                files.remove_temporaries(path.parent, path.stem)
                 files.write_text(path, text)
         return tuple(paths)
 

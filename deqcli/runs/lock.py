@@ -19,16 +19,24 @@ _UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 
 
 @contextmanager
-def hold(path: Path) -> Iterator[None]:
+def hold(path: Path, seconds: float = 0.2) -> Iterator[None]:
     """Hold the lock file ``path`` for the block, and remove it afterwards.
 
-    A lock file that SIGKILL left behind is not locked and is taken over. A symbolic link in its
-    place is never followed.
+    Parameters
+    ----------
+    path : Path
+    seconds : float
+        How long another holder is waited for.
 
     Raises
     ------
     RunConflictError
         If another process holds the lock, or ``path`` is a symbolic link.
+
+    Notes
+    -----
+    A lock file that SIGKILL left behind is not locked and is taken over. A symbolic link in its
+    place is never followed.
 
     Examples
     --------
@@ -40,9 +48,9 @@ def hold(path: Path) -> Iterator[None]:
     ['a.lock']
     []
     """
-    # A moment of waiting, because a holder that just ends removes the file that was opened here;
-    # filelock notices this and opens a new one.
-    lock = FileLock(path, timeout=0.2, poll_interval=0.02, fallback_to_soft=False)
+    # At least a moment of waiting, because a holder that just ends removes the file that was opened
+    # here; filelock notices this and opens a new one.
+    lock = FileLock(path, timeout=seconds, poll_interval=0.02, fallback_to_soft=False)
     with explained(path):
         try:
             lock.acquire()

@@ -140,7 +140,10 @@ class Store:
 
     def whole(self, suffixes: Iterable[str]) -> bool:
         """Tell whether a finished run has these files too and nothing is left to tidy up."""
-        return not self._parts.exists() and all(self.path(each).exists() for each in suffixes)
+        left = self._parts, self.path(".lock")
+        return not any(path.exists() for path in left) and all(
+            self.path(each).exists() for each in suffixes
+        )
 
     def record(self) -> dict[str, Any] | None:
         """Return the provenance of the finished run, or None if there is none."""

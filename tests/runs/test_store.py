@@ -160,7 +160,19 @@ def test_force_starts_over(store):
 def test_a_finished_run_is_known_and_left_alone(store):
     finish(store)
     assert names(store) == ["run.csv", "run.json", "run.png"]
-    (store.out / "run.parts").mkdir()  # killed between the record and the removal
+    assert store.whole([".png"])
+    assert not store.whole([".pdf"])
+
+
+@pytest.mark.parametrize("left", ["run.parts", "run.lock"])
+def test_a_finished_run_is_tidied_up(store, left):
+    """Killed between the record and the removal of what only a running study has."""
+    finish(store)
+    if left == "run.lock":
+        (store.out / left).touch()
+    else:
+        (store.out / left).mkdir()
+    assert not store.whole([".png"])
     with store.open():
         assert store.record() == record(store)
     assert names(store) == ["run.csv", "run.json", "run.png"]

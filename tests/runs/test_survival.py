@@ -101,3 +101,62 @@ def test_a_running_study_is_not_disturbed(halted, gate, whole):
     gate.touch()
     assert process.wait() == 0
     assert (out / "toy.csv").read_bytes() == whole["toy.csv"]
+
+
+#: Does the same again and again, each time killed one step later, and then once unharmed.
+EVERY_STEP = """
+import itertools, os, signal, sys
+from pathlib import Path
+import numpy as np
+from deqcli.data.files import save
+from toy_study import Toy, run_toy
+
+Toy.exports = lambda self, settings, prepare: {"-a.py": "x = 1"}
+STEPS = {"open", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "shutil.rmtree"}
+WORK = {"study": run_toy, "samples": lambda out: save((np.eye(2), [0, 1]), out)}[sys.argv[1]]
+
+def in_child(function):
+    if (child := os.fork()) == 0:
+        function()
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+def mortal(out, steps):
+    left = itertools.count(1)
+    def count(event, arguments):
+        if event in STEPS and str(out) in str(arguments[0]) and next(left) == steps:
+            os.kill(os.getpid(), signal.SIGKILL)
+    sys.addaudithook(count)
+    WORK(out)
+
+for steps in itertools.count(1):
+    out = Path(sys.argv[2], str(steps))
+    out.parent.mkdir(exist_ok=True)
+    killed = in_child(lambda: mortal(out, steps))
+    assert in_child(lambda: WORK(out)) == 0, steps
+    if killed == 0:
+        break
+    assert killed == -signal.SIGKILL, (steps, killed)
+"""
+
+
+# The least that is done to files: six points and a result, or one file, locked, written, renamed.
+@pytest.mark.parametrize(("work", "least"), [("study", 30), ("samples", 6)])
+@pytest.mark.slow
+def test_killed_before_any_step_on_the_disk_goes_on_to_the_same_files(
+    start, whole, tmp_path, work, least
+):
+    assert start("-c", EVERY_STEP, work, tmp_path / "runs").wait() == 0
+    folders = list((tmp_path / "runs").iterdir())
+    assert len(folders) > least
+    unharmed = max(folders, key=lambda folder: int(folder.name))
+    files = {path.name: path.read_bytes() for path in unharmed.iterdir()}
+    if work == "study":
+        assert files.keys() == whole.keys() | {"toy-a.py"}
+        assert files["toy.csv"] == whole["toy.csv"]
+    else:
+        assert len(files) == 1
+    for folder in folders:
+        assert {path.name for path in folder.iterdir()} == files.keys(), folder.name
+        for name in files.keys() - {"toy.json"}:  # which has the time it took
+            assert (folder / name).read_bytes() == files[name], folder.name
