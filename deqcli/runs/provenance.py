@@ -172,7 +172,9 @@ def _commit() -> dict[str, Any] | None:
     # repository must not pass that repository's commit off as deqcli's.
     if not (_ROOT / ".git").exists():
         return _recorded(_ROOT / "deqcli" / "_commit.txt")
-    revision, changes = _git("rev-parse", "HEAD"), _git("status", "--porcelain", "-uno")
+    revision = _git("rev-parse", "HEAD")
+    # Of the package alone: a run that writes over committed results does not change what it ran.
+    changes = _git("status", "--porcelain", "-uno", "--", "deqcli")
     if revision is None or changes is None:
         return None
     return {"revision": revision, "dirty": bool(changes)}

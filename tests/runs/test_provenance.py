@@ -139,13 +139,17 @@ def test_commit_of_a_checkout_and_of_nothing(tmp_path, monkeypatch):
         subprocess.run(["git", "-C", tmp_path, *settings, *arguments], check=True)
 
     git("init", "-q")
-    (tmp_path / "a").write_text("a")
-    git("add", "a")
+    for folder in ("deqcli", "results"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a").write_text("a")
+    git("add", ".")
     git("commit", "-qm", "a")
     commit = provenance.environment()["commit"]
     assert len(commit["revision"]) == 40
     assert commit["dirty"] is False
-    (tmp_path / "a").write_text("b")
+    (tmp_path / "results" / "a").write_text("b")  # as a run does that writes over a result
+    assert provenance.environment()["commit"]["dirty"] is False
+    (tmp_path / "deqcli" / "a").write_text("b")
     assert provenance.environment()["commit"]["dirty"] is True
     monkeypatch.setenv("PATH", "")
     assert provenance.environment()["commit"] is None
