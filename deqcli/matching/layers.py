@@ -97,6 +97,8 @@ def _pieces(family: str, numbers: Numbers) -> tuple[Any, Any, Numbers, Numbers]:
         b, p, k = numbers
         return b, p - k, np.zeros(1), np.array([2 * k])
     b, a, c = numbers
+    # A fit is free to make c negative: that turns the layer round, and no kernel knows it.
+    c = c if c.real > 0 else -c
     return b - a * c, 0 * a, np.array([-c, c]), np.array([a, -a])
 
 
@@ -208,7 +210,7 @@ def to_activation(family: str, numbers: Array, unit: float) -> Activation:
         coefficients = ",".join(f"c{k}={c!r}" for k, c in enumerate(x))
         return activation(f"hermite:scale={t!r},{coefficients}")
     if family == "htanh":
-        return activation(f"htanh:a={x[1] / t!r},c={x[2] * t!r}").shifted(-x[0])
+        return activation(f"htanh:a={abs(x[1]) / t!r},c={abs(x[2]) * t!r}").shifted(-x[0])
     if family == "lrelu":
         # Neither kernel knows the sign of a layer, and the registry's is convex.
         b, p, k = x if x[2] >= 0 else [-number for number in x]

@@ -62,6 +62,30 @@ def test_a_layer_is_written_convex_and_rising():
     )
 
 
+def test_negative_numbers_of_htanh_turn_it_round():
+    numbers, signs = np.array(LAYERS["htanh"]), [(1, -1), (-1, 1), (-1, -1)]
+    w = np.array([0.4, 1.0, 2.2])
+    straight = series("htanh", numbers, w)
+    for a, c in signs:
+        turned = numbers * [1, a, c]
+        assert layer("htanh", turned, 1.7).name == layer("htanh", numbers, 1.7).name
+        ours = series("htanh", turned, w)
+        assert np.abs(ours.terms) == pytest.approx(np.abs(straight.terms), abs=1e-14)
+        assert ours.second == pytest.approx(straight.second, rel=1e-14)
+        assert ours.slope2 == pytest.approx(straight.slope2, rel=1e-14)
+
+
+def test_a_row_that_is_far_longer_is_an_answer():
+    """The fit of H-Tanh ends at a negative number there; other families are tried after it."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 8)) * rng.uniform(0.5, 2, (60, 1))
+    X[-1] *= 1000
+    twin = match("tanh", 0.1, X=X)
+    assert [each.family for each in twin.alternatives][:3] == ["htanh", "lrelu", "spline"]
+    assert twin.alternatives[0].worst < 1
+    assert "the nearest" in twin.reason
+
+
 @pytest.mark.parametrize("tangent", [False, True])
 @pytest.mark.parametrize("family", LAYERS)
 def test_pair_kernels_are_the_exact_ones(family, tangent):
