@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from deqcli.activations import Activation
+from deqcli.checks import SMALLEST
 from deqcli.errors import DataError
 from deqcli.gaussian import second_moments
-from deqcli.kernels.matrix import check_samples
+from deqcli.kernels.matrix import check_samples, root_mean_squared_norm
 from deqcli.matching.layers import Numbers, Pairs, network_pairs, project, to_activation
 
 Array = NDArray[np.float64]
@@ -64,7 +65,7 @@ def choose_design(X: Array, seed: int, size: int = DESIGN) -> Design:
     Raises
     ------
     DataError
-        If there are fewer than 20 rows, or their norms are all the same.
+        If there are fewer than 20 rows, or their norms are all the same or too small.
 
     Examples
     --------
@@ -79,6 +80,8 @@ def choose_design(X: Array, seed: int, size: int = DESIGN) -> Design:
     norms = np.linalg.norm(X, axis=1)
     if np.ptp(X, axis=0).max() <= 1e-12 * np.abs(X).max():
         raise DataError("`X` has rows that are all the same; give data that varies.")
+    if root_mean_squared_norm(X) < SMALLEST:
+        raise DataError(f"`X` has rows of norm {norms.max():.2g} at most, too small; scale it up.")
     if np.ptp(norms) <= 1e-6 * norms.max():
         raise DataError(
             f"`X` has rows that are all of norm {norms.max():.6g}; for inputs on the sphere use "

@@ -89,6 +89,15 @@ class MatchStudy(Study[MatchSettings, Prepared]):
         with silence_range_warning():
             if tau0 is None:
                 inputs = settings.law(settings.p).load(self.data_streams(settings), settings.n)
+                if settings.fitted:
+                    twin = fit_twin(
+                        *deq, None, layers=layers, X=inputs.data.X, within=settings.within,
+                        seed=settings.seed, design=settings.design, **wanted,
+                    )  # fmt: skip
+                    assert twin.design is not None
+                    # The DEQ of a fitted twin is centred at the samples' norm.
+                    model = deq_model(inputs, *deq, twin.tau0).part(twin.design.others)
+                    return Prepared(settings, model, twin, twin.plain)
                 model = deq_model(inputs, *deq)
                 if inputs.statistics is None:
                     act, sigma_a2, sigma_b2 = deq
@@ -98,15 +107,6 @@ class MatchStudy(Study[MatchSettings, Prepared]):
                         family=family,
                     )  # fmt: skip
                     return Prepared(settings, model, twin, (activation(act),) * len(twin.acts))
-                if settings.fitted:
-                    twin = fit_twin(
-                        *deq, None, layers=layers, X=model.X, within=settings.within,
-                        seed=settings.seed, design=settings.design, **wanted,
-                    )  # fmt: skip
-                    assert twin.design is not None
-                    # The DEQ of a fitted twin is centred at the samples' norm.
-                    model = deq_model(inputs, *deq, twin.tau0).part(twin.design.others)
-                    return Prepared(settings, model, twin, twin.plain)
                 # That of a twin by scalars is at the tau0 of its equivalent, as in other studies.
                 tau0 = inputs.statistics.tau0
             if settings.family in COROLLARY_2:

@@ -224,3 +224,19 @@ def test_bad_input(deqcli, tmp_path, arguments, words):
     assert refused.code == 2
     assert words in refused.err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("X", "words"),
+    [
+        (np.ones((60, 8)), "rows that are all the same"),
+        (np.zeros((60, 8)), "rows that are all the same"),
+        (1e-60 * np.random.default_rng(0).standard_normal((60, 8)), "too small; scale it up"),
+    ],
+)
+def test_samples_that_cannot_be_fitted_to(deqcli, X, words):
+    np.savez("own.npz", X=X, y=np.arange(60) % 2)
+    refused = deqcli("match", "--data", "own.npz", "--preprocess", "raw", "--act", "tanh")
+    assert refused.code == 2
+    assert words in refused.err
+    assert "tau0" not in refused.err

@@ -282,6 +282,8 @@ def test_spline_is_an_activation_of_the_registry():
         (np.ones((30, 4)), "all the same"),
         (np.zeros((30, 4)), "all the same"),
         (deqcli.sphere(30, 5, np.random.default_rng(0)).X, "all of norm 1; .* match_sphere"),
+        (1e-60 * spread(30), "too small; scale it up"),
+        (1e-200 * spread(30), "too small; scale it up"),
         (np.full((30, 4), np.nan), "not finite"),
         (np.zeros(30), "matrix"),
     ],
