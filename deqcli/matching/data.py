@@ -74,15 +74,24 @@ def fit_twin(
     comparison = compare(twin, rows[chosen.others])
     ends: list[Fitted] = []
     distances: list[float] = []
+    near: list[bool] = []
+    best: Fitted | None = None
     for name, depth in tried:
+        # Where a shallow network is near enough, a deeper one is not asked for.
+        if layers == "auto" and any(near) and depth > len(ends[-1].acts):
+            break
         starts = _starts(name, depth, centred, target, ends, unit)
         ends.append(problem.fit(name, depth, starts))
         distances.append(comparison.distance(ends[-1].acts))
-        # A depth that is asked for has its nearest network, not the first that will do.
-        if max(ends[-1].distance, distances[-1]) <= limit and layers == "auto":
-            best = ends[-1]
-            break
-    else:
+        near.append(max(ends[-1].distance, distances[-1]) <= limit)
+        # A depth that is asked for has its nearest network, not the first that will do; one that
+        # is farther than the plain network will not.
+        if layers == "auto" and near[-1]:
+            plain = plain_network(act, depth, target.tau0)
+            if distances[-1] <= comparison.distance(plain):
+                best = ends[-1]
+                break
+    if best is None:
         # By the farther of both, so that neither set of rows chooses by its luck alone.
         worst = np.maximum(distances, [end.distance for end in ends])
         best = ends[int(np.argmin(worst))]

@@ -133,9 +133,10 @@ def judge(twin: Match, distances: Distances) -> Match:
     assert twin.limit is not None
     near = distances.twin <= twin.limit
     other = "other " if twin.design is not None else ""
+    nearer = ", which is nearer" if near and distances.plain < distances.twin else ""
     where = (
         f"{distances.twin:.2g} of the norm from the DEQ's kernel on {distances.rows} {other}rows "
-        f"(a plain network {distances.plain:.2g})"
+        f"(a plain network {distances.plain:.2g}{nearer})"
     )
     name, suggestion = (
         network_name(twin.family, twin.layers),

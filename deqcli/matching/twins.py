@@ -64,8 +64,9 @@ def match(
         Samples in rows, at least 20, scaled as the network will see them.
     within : float
         The relative distance, in operator norm, at which a twin on data matches. ``auto`` takes
-        the smallest network that is within it on the design and on the other rows; if there is
-        none, the one that is nearest on both.
+        the smallest network that is within it on the design and on the other rows, and no farther
+        than the plain network there; if there is none, the one that is nearest on both, of one
+        layer where that is within it.
     seed : int
         Which rows make up the design; the same seed gives the same twin.
 
