@@ -80,6 +80,8 @@ class MatchSettings(MonteCarloSettings, SampleSettings, DeqSettings):
             raise InputError(
                 f"`n` is {self.n}; a twin is fitted to 20 samples or more (`design` 0: to none)."
             )
+        if self.fitted and self.design == 1:
+            raise InputError("`design` is 1; give at least 2, or 0 for no fit.")
         if self.averaged and self.tau0 is not None:
             raise InputError(
                 "`averaged` is given with `tau0`, which has no samples; leave one out."

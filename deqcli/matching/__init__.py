@@ -2,7 +2,7 @@
 
 from deqcli.matching.data import fit_twin
 from deqcli.matching.export import export
-from deqcli.matching.judging import Distances, compare, judge, norms_range
+from deqcli.matching.judging import Distances, compare, judge, on_gaussian_data
 from deqcli.matching.result import Match
 from deqcli.matching.scalar import match_target, plain_network
 from deqcli.matching.sphere import match_sphere
@@ -20,6 +20,6 @@ __all__ = [
     "match_sphere",
     "match_target",
     "network_target",
-    "norms_range",
+    "on_gaussian_data",
     "plain_network",
 ]

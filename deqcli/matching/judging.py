@@ -91,21 +91,41 @@ def compare(twin: Match, others: Array) -> Comparison:
     return Comparison(others, twin)
 
 
-def norms_range(twin: Match, limit: float, rows: Array | None = None) -> tuple[float, float] | None:
-    """Return between which root mean squared norms data may be for the twin to be near.
-
-    Found by rescaling the rows that it was judged on, up to a factor of two, to where the distance
-    passes the limit. Without rows they are Gaussian, of norm tau0.
+def on_gaussian_data(twin: Match, limit: float) -> Match:
+    """Return a twin by scalars alone with how far it is on Gaussian data of its norm.
 
     Examples
     --------
     >>> from deqcli import match
-    >>> [round(end, 1) for end in norms_range(match("tanh", 0.1), 0.02)]
+    >>> twin = on_gaussian_data(match("gelu", 0.1, kernel="ntk"), 0.01)
+    >>> twin.feasible, twin.reason.split("; ")[-1]
+    (True, 'on Gaussian data of norm 1 the kernels are 0.048 of the norm apart, more than 0.01.')
+    """
+    n, p = _GAUSSIAN
+    rows = twin.tau0 * np.random.default_rng(0).standard_normal((n, p)) / p**0.5
+    distance = Comparison(rows, twin).distance(twin.acts)
+    ends = norms_range(replace(twin, distance=distance), limit, rows)
+    kind = " by these scalars" if twin.feasible else ""
+    more = "" if distance <= limit else f", more than {limit:g}"
+    reason = (
+        f"{twin.reason.rstrip('.')}{kind}; on Gaussian data of norm {twin.tau0:.4g} the kernels "
+        f"are {distance:.2g} of the norm apart{more}."
+    )
+    return replace(twin, norms_range=ends, reason=reason)
+
+
+def norms_range(twin: Match, limit: float, rows: Array) -> tuple[float, float] | None:
+    """Return between which root mean squared norms data may be for the twin to be near.
+
+    Found by rescaling the rows that it was judged on, up to a factor of two, to where the distance
+    passes the limit.
+
+    Examples
+    --------
+    >>> from deqcli import match
+    >>> [round(end, 1) for end in on_gaussian_data(match("tanh", 0.1), 0.02).norms_range]
     [0.7, 1.3]
     """
-    if rows is None:
-        size = _GAUSSIAN
-        rows = twin.tau0 * np.random.default_rng(0).standard_normal(size) / size[1] ** 0.5
 
     @cache
     def excess(power: float) -> float:

@@ -152,13 +152,13 @@ def describe(record: Mapping[str, Any]) -> Iterator[str]:
             )
     design = record.get("design")
     if design:
+        pairs = f"{design['pairs']} pair{'s' * (design['pairs'] > 1)}"
         yield (
-            f"  fitted to {design['rows']} samples ({design['pairs']} pairs), judged on "
-            f"{design['held_out']} others"
+            f"  fitted to {design['rows']} samples ({pairs}), judged on {design['held_out']} others"
         )
     if ends := record.get("norms_range"):
         kind = "data" if design else "Gaussian data"
         yield (
             f"  within what is asked for on {kind} of root mean squared norm {ends[0]:.3g} to "
-            f"{ends[1]:.3g}"
+            f"{ends[1]:.3g}, searched from half to twice its own"
         )

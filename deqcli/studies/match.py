@@ -78,7 +78,7 @@ class MatchStudy(Study[MatchSettings, Prepared]):
     def prepare(self, settings: MatchSettings) -> Prepared:
         from deqcli.activations import activation
         from deqcli.errors import silence_range_warning
-        from deqcli.matching import fit_twin, match, match_sphere, norms_range, plain_network
+        from deqcli.matching import fit_twin, match, match_sphere, on_gaussian_data, plain_network
         from deqcli.matching.corollary import corollary_2
         from deqcli.models import deq_model
 
@@ -116,7 +116,7 @@ class MatchStudy(Study[MatchSettings, Prepared]):
                 twin = match(*deq, tau0, layers=layers, **wanted)
             plain = plain_network(settings.act, len(twin.acts), tau0)
             if model is None and settings.family not in COROLLARY_2:
-                twin = replace(twin, norms_range=norms_range(twin, settings.within))
+                twin = on_gaussian_data(twin, settings.within)
             elif settings.family not in COROLLARY_2:
                 twin = replace(twin, limit=settings.within, plain=plain)
         return Prepared(settings, model, twin, plain)
@@ -219,9 +219,6 @@ class MatchStudy(Study[MatchSettings, Prepared]):
 
         yield findings["verdict"]
         yield from describe(findings["match"])
-        without_data = "norm" not in findings
-        if without_data and findings["feasible"] and not findings["match"].get("norms_range"):
-            yield "  the scalars agree, but on Gaussian data of this norm the kernels do not"
         for net in (Net.MATCHED, Net.PLAIN):
             if f"{net}_distance" in findings:
                 yield (

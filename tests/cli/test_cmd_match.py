@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import deqcli as library
+from deqcli.equivalents import operator_distance, operator_norm
+from deqcli.kernels.exact import explicit_kernels, implicit_kernels
 from deqcli.runs import tables
 from deqcli.statistics import estimate_statistics
 from deqcli.study import get
@@ -35,6 +37,11 @@ def test_a_twin_is_fitted_and_judged_on_other_samples(deqcli):
     spectra = table[table["kind"] == "eigenvalue"]
     assert (spectra.groupby("source").size() == 60).all()
     assert runpy.run_path("results/f-numpy.py")["KERNEL"] == "ck"
+
+
+def test_two_samples_are_one_pair(deqcli):
+    done = deqcli("match", "--design", "2", *SMALL, "--within", "0.9")
+    assert "fitted to 2 samples (1 pair), judged on 118 others" in done.err
 
 
 def test_a_twin_that_is_too_far_is_an_answer(deqcli):
@@ -184,6 +191,26 @@ def test_tau0_in_place_of_data(deqcli):
     assert values["beta1"] == pytest.approx(twin.achieved["beta1"], rel=1e-9)
 
 
+def test_scalars_that_agree_are_not_kernels_that_agree(deqcli):
+    """An example of the help: the verdict has the distance, and calls no kernels equal."""
+    asked = ("match", "--act", "gelu", "--sigma-a2", "0.1", "--kernel", "ntk", "--tau0", "1")
+    done = deqcli(*asked, "--name", "apart")
+    assert done.code == 0
+    said = findings("apart")["verdict"]
+    assert said in done.err
+    far = float(said.split(" of the norm apart, more than 0.01.")[0].split()[-1])
+    assert "match by these scalars; on Gaussian data of norm 1 the kernels are" in said
+    # The same rows: the longest of 300 makes most of the distance, and another draw has 0.038.
+    rows = np.random.default_rng(0).standard_normal((300, 300)) / 300**0.5
+    twin = library.match("gelu", 0.1, tau0=1.0, kernel="ntk")
+    deq = implicit_kernels(rows, twin.act, 0.1).ntk
+    ours = explicit_kernels(rows, twin.acts).ntk
+    assert far == pytest.approx(operator_distance(deq, ours) / operator_norm(deq), abs=5e-4)
+    near = deqcli(*asked, "--within", "0.1", "--name", "near")
+    assert "of the norm apart.\n" in near.err
+    assert "searched from half to twice its own" in near.err
+
+
 def test_exported_network_has_the_library_activations(deqcli):
     done = deqcli("match", "--act", "relu", "--sigma-a2", "0.2", "--tau0", "1", "--export", "numpy",
                   "--name", "x")  # fmt: skip
@@ -216,6 +243,7 @@ def test_export_is_not_overwritten_silently(deqcli):
         (("--n", "19"), "--n is 19; a twin is fitted to 20 samples or more"),
         (("--within", "0"), "--within is 0"),
         (("--layers", "3"), "--layers is '3'; choose from 1, 2, auto"),
+        (("--design", "1"), "--design is 1; give at least 2, or 0 for no fit."),
         (("--act", "cubic"), "no finite Lipschitz constant"),
     ],
 )
