@@ -1,11 +1,11 @@
 """The text of exported files, last part: a command line that tries both networks."""
 
 PROGRAM = '''
-def check(X, width, draws=4):
+def check(X, width, draws=4, seed=0):
     """Compare kernels of random networks with the exact ones, on a few samples."""
     X = X[np.linspace(0, len(X) - 1, min(16, len(X))).astype(int)]
     own = KERNEL.endswith("ntk")
-    exact = {"Twin": exact_twin(X)[own]}
+    exact, random = {"Twin": exact_twin(X)[own]}, seeded(seed)
     if DEQ is not None:
         exact["DEQ"] = of_kernel(exact_deq(X), X)
     for name, network in (("DEQ", DEQ), ("Twin", Twin)):
@@ -14,7 +14,7 @@ def check(X, width, draws=4):
             continue
         mean = 0.0
         for _ in range(draws):
-            pair = network(X.shape[1], width).kernels(of_numpy(X))
+            pair = network(X.shape[1], width, **random).kernels(of_numpy(X))
             mean = mean + (of_kernel(pair, X) if network is DEQ else pair[own]) / draws
         print(f"{name}: mean kernel of {draws} networks of width {width}, "
               f"{distance(mean, exact[name]):.4f} of the norm from the exact {KERNEL}")
@@ -23,11 +23,12 @@ def check(X, width, draws=4):
         print(f"exact kernels: Twin {gap:.4f} of the norm from DEQ")
 
 
-def train(X, y, width, steps, rate):
+def train(X, y, width, steps, rate, seed=0):
     """Train both networks by gradient descent on the same samples; print the losses."""
     Y = np.eye(y.max() + 1)[y] - 1 / (y.max() + 1)
-    networks = {"DEQ": DEQ, "Twin": Twin}
-    models = {k: n(X.shape[1], width, Y.shape[1]) for k, n in networks.items() if n is not None}
+    networks, random = {"DEQ": DEQ, "Twin": Twin}, seeded(seed)
+    sizes = X.shape[1], width, Y.shape[1]
+    models = {name: n(*sizes, **random) for name, n in networks.items() if n is not None}
     if KERNEL != "ntk" and DEQ is not None:
         print(f"The twin has the {KERNEL} of the DEQ; all weights learn, which the ntk decides.")
     print("step  " + "".join(f"{name:>10}" for name in models))
@@ -72,6 +73,9 @@ def classes(path, X, y):
     """Return the classes of samples as 0, 1, ..., or end with a sentence."""
     if y.shape != (len(X),):
         sys.exit(f"y in {path} is of shape {y.shape}; give one class for each of {len(X)} samples.")
+    if y.dtype.kind in "fc" and not np.isfinite(y).all():
+        sys.exit(f"y in {path} has {np.sum(~np.isfinite(y))} entries that are not finite; "
+                 "remove those samples.")
     known, y = np.unique(y, return_inverse=True)
     if not 2 <= len(known) <= 1000:
         sys.exit(f"y in {path} has {len(known)} different values; give 2 to 1000 classes.")
@@ -85,19 +89,22 @@ def main():
     parser.add_argument("--width", type=int, default=500)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--rate", type=float, default=0.3)
+    parser.add_argument("--seed", type=int, default=0, help="of the weights")
     options = parser.parse_args()
     if options.width < 1 or options.steps < 0 or not 0 < options.rate < math.inf:
         sys.exit("--width is at least 1, --steps is not negative, and --rate is above 0.")
+    if not 0 <= options.seed < 2**63:
+        sys.exit("--seed is not negative, and below 2**63.")
     if not (options.check or options.train):
         parser.print_help()
     try:
         if options.check:
             (X,) = read(options.check, "X")
-            check(samples(options.check, X), options.width)
+            check(samples(options.check, X), options.width, seed=options.seed)
         if options.train:
             X, y = read(options.train, "X", "y")
             X, y = samples(options.train, X), classes(options.train, X, y)
-            train(X, y, options.width, options.steps, options.rate)
+            train(X, y, options.width, options.steps, options.rate, options.seed)
     except RuntimeError as error:
         sys.exit(f"{error}; take a smaller --rate or a larger --width.")
 

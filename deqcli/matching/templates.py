@@ -91,6 +91,11 @@ def train_step(network, X, Y, rate):
     return 0.5 * float(np.mean(np.sum(gap**2, axis=1)))
 
 
+def seeded(seed):
+    """Return what networks are drawn with so that they repeat."""
+    return {"rng": np.random.default_rng(seed)}
+
+
 def of_numpy(X):
     return X
 
@@ -194,6 +199,12 @@ def train_step(network, X, Y, rate):
         for W, gradient in zip(network.parameters(), gradients):
             W -= rate * gradient
     return loss.item()
+
+
+def seeded(seed):
+    """Let networks that are drawn after this repeat."""
+    torch.manual_seed(seed)
+    return {}
 
 
 def of_numpy(X):

@@ -203,6 +203,10 @@ def test_the_file_is_a_program(tmp_path, target, raw):
     table = np.array([line.split() for line in losses], dtype=float)
     assert table.shape == (11, 3)
     assert (table[-1, 1:] < 0.8 * table[0, 1:]).all()
+    again = run("--train", "data.npz", "--width", "200", "--steps", "20")
+    assert again.stdout.splitlines() == [heading, *losses]
+    other = run("--train", "data.npz", "--width", "200", "--steps", "20", "--seed", "1")
+    assert other.stdout.splitlines()[1:] != losses
     refused = run("--check", "nothing.npz")
     assert refused.returncode == 1
     assert refused.stderr == "nothing.npz cannot be read: No such file or directory.\n"
@@ -219,6 +223,10 @@ BAD_FILES = {
     "objects": ({"X": np.array([{}, 1], dtype=object), "y": [0, 1]}, "is no .npz of plain arrays"),
     "short": ({"X": data(30, 5), "y": np.arange(4)}, "one class for each of 30 samples"),
     "one-class": ({"X": data(30, 5), "y": np.zeros(30)}, "1 different values; give 2 to 1000"),
+    "nan-class": (
+        {"X": data(30, 5), "y": np.append(np.arange(29.0) % 2, np.nan)},
+        "y in .* has 1 entries that are not finite",
+    ),
     "text": (b"X, y", "is no .npz of plain arrays"),
     "nothing": (b"", "is no .npz of plain arrays"),
     "cut": (b"PK\x03\x04", "is no .npz of plain arrays"),
@@ -255,6 +263,7 @@ def test_training_that_does_not_converge_ends_in_a_sentence(tmp_path, monkeypatc
         (["--rate", "1e9"], "no fixed point .*; take a smaller --rate"),
         (["--rate", "nan"], "--rate is above 0"),
         (["--width", "0"], "--width is at least 1"),
+        (["--seed", "-1"], "--seed is not negative"),
     ):
         arguments = ["twin.py", "--train", str(tmp_path / "data.npz"), "--width", "9", *words]
         monkeypatch.setattr(sys, "argv", arguments)
