@@ -82,7 +82,8 @@ def export(
     names = [f"sigma_{i}" for i in range(1, len(match.acts) + 1)]
     layers = dict(zip(names, match.acts, strict=True))
     deq = match.deq
-    if match.act is not None and deq is not None and _writable(match.act):
+    variances = match.variances or ((0.0, 0.0) if deq is None else (deq.sigma_a2, deq.sigma_b2))
+    if match.act is not None and _writable(match.act):
         layers = {"phi": match.act, **layers}
     functions = [
         f"def {name}(x):\n    return {_expression(act, target)}" for name, act in layers.items()
@@ -102,8 +103,8 @@ def export(
         f"SCALE = {scale!r}",
         "# The kernel of the DEQ that the twin has, and the DEQ's variances.",
         f"KERNEL = {match.kernel.value!r}",
-        f"SIGMA_A = {0.0 if deq is None else math.sqrt(deq.sigma_a2)!r}",
-        f"SIGMA_B = {0.0 if deq is None else math.sqrt(deq.sigma_b2)!r}",
+        f"SIGMA_A = {math.sqrt(variances[0])!r}",
+        f"SIGMA_B = {math.sqrt(variances[1])!r}",
     ]
     networks = NUMPY if target == "numpy" else TORCH
     if "phi" not in layers:
@@ -126,8 +127,13 @@ def export(
 
 def _docstring(match: Match) -> str:
     layers = "one hidden layer" if len(match.acts) == 1 else f"{len(match.acts)} hidden layers"
-    if match.dimension is not None:
-        whose = f"a deep equilibrium model for unit-norm inputs in {match.dimension} dimensions"
+    if match.act is not None and match.variances is not None:
+        a2, b2 = match.variances
+        whose = (
+            "the deep equilibrium model z = phi(sigma_a A z + sigma_b B x)/sqrt(m) with\n"
+            f"phi = {match.act.name}, sigma_a^2 = {a2!r}, sigma_b^2 = {b2!r}, for inputs of norm 1 "
+            f"in {match.dimension} dimensions"
+        )
     elif match.deq is None:
         whose = f"the network it was matched to, for data of tau0 = {match.tau0!r}"
     else:

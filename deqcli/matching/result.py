@@ -73,7 +73,9 @@ class Match(Displayed):
     deq : ImplicitScalars, optional
         The DEQ; None for a bare target and on the sphere.
     act : Activation, optional
-        Of the DEQ, centred.
+        Of the DEQ, centred; on the sphere as it is.
+    variances : tuple of float, optional
+        ``sigma_a2`` and ``sigma_b2`` of the DEQ of a twin on the sphere.
     dimension : int, optional
         Of the sphere's space, for a twin on the unit sphere.
     limit : float, optional
@@ -106,6 +108,7 @@ class Match(Displayed):
     tau0: float = 1.0
     deq: ImplicitScalars | None = None
     act: Activation | None = None
+    variances: tuple[float, float] | None = None
     dimension: int | None = None
     limit: float | None = None
     distance: float | None = None
@@ -153,7 +156,7 @@ class Match(Displayed):
         record["acts"] = [{"name": name, "shift": shift} for name, shift in self.names]
         record["plain"] = [{"name": act.name, "shift": act.shift} for act in self.plain]
         record["design"] = None if self.design is None else self.design.as_record()
-        del record["act"]
+        del record["act"], record["variances"]
         return {"activations" if key == "acts" else key: value for key, value in record.items()}
 
 

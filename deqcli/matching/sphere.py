@@ -102,5 +102,7 @@ def match_sphere(
         achieved=achieved,
         residuals=residuals,
         reason=reason,
+        act=activation(act),
+        variances=(float(sigma_a2), float(1 - sigma_a2 if sigma_b2 is None else sigma_b2)),
         dimension=dimension,
     )

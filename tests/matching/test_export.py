@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from deqcli.activations import Activation
+from deqcli.data.mixture import sphere
 from deqcli.errors import InputError
 from deqcli.kernels.exact import explicit_kernels, implicit_kernels
 from deqcli.matching import export, match, match_sphere
@@ -281,6 +282,17 @@ def test_training_says_which_kernel_decides_it(tmp_path, monkeypatch, capsys, ke
     module["main"]()
     said = f"The twin has the {kernel.value} of the DEQ" in capsys.readouterr().out
     assert said == (kernel is not Kernel.NTK)
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+def test_the_deq_on_the_sphere_is_in_the_file(target):
+    twin = match_sphere("nrelu", 0.2, 50)
+    text = export(twin, target)
+    assert "phi = nrelu, sigma_a^2 = 0.2, sigma_b^2 = 0.8, for inputs of norm 1 in 50" in text
+    module, X = load(text), sphere(20, 50, np.random.default_rng(0)).X
+    ours = module["of_kernel"](module["exact_deq"](X), X)
+    assert module["distance"](ours, implicit_kernels(X, "nrelu", 0.2).preactivation_ck) < 1e-3
+    assert module["DEQ"](50, 5)(module["of_numpy"](X)).shape == (20, 1)
 
 
 def test_a_function_of_one_s_own_has_a_twin_but_no_deq():
