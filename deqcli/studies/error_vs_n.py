@@ -143,10 +143,19 @@ class ErrorVsN(Study[ErrorSettings, ErrorSettings]):
         }
 
     def memory(self, settings: ErrorSettings) -> int:
+        # Not always the largest n: where that is an operator, a smaller matrix may be more.
+        return max(self._bytes(settings, n) for n in settings.n)
+
+    def memory_remedy(self, settings: ErrorSettings) -> str:
+        decisive = max(settings.n, key=partial(self._bytes, settings))
+        which = "the largest" if decisive == max(settings.n) else str(decisive)
+        return super().memory_remedy(settings).replace("the largest of `n`", f"{which} of `n`")
+
+    def _bytes(self, settings: ErrorSettings, n: int) -> int:
+        """Return the bytes that a process takes for points of n samples."""
         from deqcli.operators import operator_bytes
         from deqcli.runs.memory import peak
 
-        n = max(settings.n)
         law = settings.law(settings.dimension(n))
         p = law.shape(n)[1]
         # Two kernels, and what checking the symmetry of one takes.

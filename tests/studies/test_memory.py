@@ -181,6 +181,24 @@ def test_a_file_that_unpacks_to_much_is_refused_by_its_header(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("sizes", "options", "decisive"),
+    [
+        ((20_000, 20_001), {}, 20_000),
+        ((1000, 4000, 15_000, 60_000), {"data": "mnist"}, 15_000),
+    ],
+)
+def test_a_matrix_may_take_more_than_the_operator_of_more_samples(
+    sizes, options, decisive, monkeypatch
+):
+    study = studies.get("error-vs-n")
+    needed, alone = (study.memory(study.settings(n=n, **options)) for n in (sizes, (64, decisive)))
+    assert needed == alone > 36 * decisive**2
+    # The record of the second run says that it took this.
+    assert needed > 7_998_312_448
+    assert study.memory_remedy(study.settings(n=sizes, **options)) == f"lower {decisive} of `n`"
+
+
 def test_classes_that_share_a_matrix_hardly_count():
     study = studies.get("match")
     few, many = (
