@@ -139,7 +139,8 @@ class NormBasis:
         nodes: a third of the Chebyshev points, hence a tenth of their pairs.
         """
         partners, angles = np.meshgrid(
-            norms.nodes(_PARTNERS), np.linspace(omegas.low, omegas.high, _ANGLES)
+            norms.nodes(_PARTNERS),
+            np.linspace(omegas.low, omegas.high, _ANGLES if omegas.width > 0 else 1),
         )
         for count in sizes(13, MAX_NORM_DEGREE, norms):
             nodes, to_series = norms.nodes(count), transform(count)

@@ -125,8 +125,11 @@ class BoundSeries:
 
     def _evaluate(self) -> tuple[Array, Array]:
         series = self._series
+        low, high = series.norms.low, series.norms.high
+        # Inputs with other norms have entries that are not used.
         left, right = (
-            chebvander(series.norms.unit(x), len(series.vectors) - 1) @ series.vectors
+            chebvander(series.norms.unit(np.clip(x, low, high)), len(series.vectors) - 1)
+            @ series.vectors
             for x in self._norms
         )
         left *= series.weights

@@ -2,7 +2,8 @@ r"""One tile of a kernel matrix: products, a series for most entries, solves for
 
 The cosines of a tile are one matrix product. Most of them lie in one segment of angles, whose
 series is summed on the whole tile; entries of other segments are gathered, and entries outside of
-all (duplicated or nearly parallel inputs under a kinked activation) are solved directly.
+all (duplicated or nearly parallel inputs under a kinked activation, and few inputs much shorter or
+longer than the others) are solved directly.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from deqcli.vocabulary import Kernel
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
+Mask = NDArray[np.bool_]
 
 #: Rows and columns of a tile, at most: an array or two of that size stay in the second-level cache.
 SIDE = 256
@@ -35,6 +37,8 @@ _PROBE_ROWS = 64
 # Angles this far apart are one segment if series allow; of wider ranges, the quantiles at both
 # ends that the main segment leaves to others.
 _NARROW, _RARE = 0.9, 0.001
+# Norms within this factor of each other are resolved under kinked activations, too.
+_ALIKE = 8.0
 # From this share of a tile on a segment is summed on all of it: a gathered entry costs as much as
 # some thirty others. Up to it, entries without a series wait for those of other tiles.
 _DENSE = 0.03
@@ -72,7 +76,7 @@ class _Part:
     """A segment of angles with the series of given inputs, made when first asked for."""
 
     def __init__(self, segment: Segment, x_norm: Array, y_norm: Array) -> None:
-        self.omegas = segment.omegas
+        self.omegas, self.norms = segment.omegas, segment.series.ck.norms
         self._series, self._norms = segment.series, (x_norm, y_norm)
         low, high = self.omegas.low, self.omegas.high
         # To infinity where rounding may push a cosine past the end.
@@ -117,17 +121,31 @@ class Tiles:
         count = rows * (rows - 1) / 2 if self._symmetric else rows * columns
         if count <= _FEW_PAIRS:
             return []
-        norms = np.concatenate([self._x_norm, self._y_norm])
-        covered = Interval(float(norms.min()), float(norms.max()))
         probe, cuts = self._probe()
 
         def share(omegas: Interval) -> float:
             within = (probe >= omegas.low) & (probe <= omegas.high)
             return np.count_nonzero(within) / max(1, probe.size)
 
-        segments = fit_segments(self.pairs, covered, cuts, lambda omegas: count * share(omegas))
+        def fit(norms: Interval) -> list[Segment]:
+            inside = np.mean(_within(norms, self._x_norm)) * np.mean(_within(norms, self._y_norm))
+            return fit_segments(
+                self.pairs, norms, cuts, lambda omegas: float(count * inside) * share(omegas)
+            )
+
+        norms = np.sort(np.concatenate([self._x_norm, self._y_norm]))
+        segments = fit(Interval(float(norms[0]), float(norms[-1])))
+        if norms[-1] > _ALIKE * norms[0] and sum(share(s.omegas) for s in segments) < 0.5:
+            # A zero row among others, say: without those that are not like most.
+            segments = fit(_most_alike(norms)) or segments
         segments.sort(key=lambda segment: share(segment.omegas), reverse=True)
         return [_Part(segment, self._x_norm, self._y_norm) for segment in segments]
+
+    @cached_property
+    def _unlike(self) -> tuple[Mask, Mask]:
+        """Which rows and which columns have norms that the series do not cover."""
+        norms = self.parts[0].norms if self.parts else Interval(0.0, np.inf)
+        return ~_within(norms, self._x_norm), ~_within(norms, self._y_norm)
 
     def _probe(self) -> tuple[Array, list[float]]:
         """Return arcsines of some cosines, from evenly spaced rows, and where to cut them."""
@@ -193,15 +211,23 @@ class Tiles:
     def _far(self, cosine: Array, rows: slice, columns: slice, upper: bool) -> Indices | None:
         """Return which entries the main segment does not cover, or None where it covers all."""
         low, high = self.parts[0].cosines if self.parts else (np.inf, -np.inf)
-        if cosine.min() >= low and cosine.max() <= high and max(-low, high) < 1:
+        unlike = self._unlike_on(rows, columns)
+        near = unlike is None and cosine.min() >= low and cosine.max() <= high
+        if near and max(-low, high) < 1:
             return None
-        far = np.flatnonzero((cosine < low) | (cosine > high))
+        outside = (cosine < low) | (cosine > high)
+        far = np.flatnonzero(outside if unlike is None else outside | unlike)
         if self._symmetric:
             # The diagonal is known, and what lies below it is copied from above.
             j, i = np.divmod(far, cosine.shape[1])
             j, i = j + columns.start, i + rows.start
             far = far[j > i if upper and rows == columns else j != i]
         return far
+
+    def _unlike_on(self, rows: slice, columns: slice) -> Mask | None:
+        """Return which entries of a transposed tile have norms without series; None for none."""
+        x, y = self._unlike[0][rows], self._unlike[1][columns]
+        return y[:, None] | x if x.any() or y.any() else None
 
     def _fill_far(
         self,
@@ -218,10 +244,13 @@ class Tiles:
         """Give the chosen entries of a tile the values of other segments or of direct solves."""
         left = np.ones(far.size, dtype=bool)
         angles = omega.reshape(-1)[far] if self.parts else np.empty(0)
+        unlike = self._unlike_on(rows, columns)
         for part in self.parts[1:]:
             # A segment's end is rounded once as a cosine and once as an angle.
             chosen = (angles >= part.omegas.low - 1e-12) & (angles <= part.omegas.high + 1e-12)
             chosen &= left
+            if unlike is not None:
+                chosen &= ~unlike.reshape(-1)[far]
             left &= ~chosen
             where = far[chosen]
             if where.size > _DENSE * omega.size:
@@ -253,6 +282,19 @@ class Tiles:
         return [c.scale * solved.of(c.kernel) + c.gram * inner for c in combinations]
 
     def _solve(self, entries: Entries) -> PairValues:
+        norm1, norm2 = self._x_norm[entries.i], self._y_norm[entries.j]
+        zero = (norm1 == 0) | (norm2 == 0)
+        if not zero.any():
+            return self._solve_each(entries)
+        # With a zero row, the other's norm is all that matters; every other pair is one of a kind.
+        kinds = np.where(zero, norm1 + norm2, -1.0 - np.arange(zero.size))
+        _, first, kind = np.unique(kinds, return_index=True, return_inverse=True)
+        solved = self._solve_each(
+            Entries(entries.i[first], entries.j[first], entries.cosine[first])
+        )
+        return PairValues(*(values[kind] for values in solved))
+
+    def _solve_each(self, entries: Entries) -> PairValues:
         i, j, cosine = entries
         solved = PairValues(np.empty(i.size), np.empty(i.size))
         for begin in range(0, i.size, _DIRECT_CHUNK):
@@ -273,6 +315,17 @@ class Tiles:
             together = np.linalg.norm(x + y, axis=1)
             angle[part] = 2 * np.arctan2(apart, together)
         return angle
+
+
+def _within(interval: Interval, norms: Array) -> Mask:
+    return np.asarray((norms >= interval.low) & (norms <= interval.high))
+
+
+def _most_alike(norms: Array) -> Interval:
+    """Return the interval of sorted norms, within a factor, that has most of them."""
+    ends = np.searchsorted(norms, _ALIKE * norms, side="right")
+    first = int(np.argmax(ends - np.arange(norms.size)))
+    return Interval(float(norms[first]), float(norms[ends[first] - 1]))
 
 
 def _sum(

@@ -300,6 +300,42 @@ def test_the_data_are_left_alone():
     np.testing.assert_array_equal(X, before)
 
 
+def clipped(x):
+    return np.clip(x, -0.5, 1.3)
+
+
+@pytest.mark.parametrize(
+    ("act", "rows", "scale", "most"),
+    [
+        ("htanh", 1, 0.0, 400),
+        ("htanh", 30, 0.0, 400),
+        ("htanh", 3, 20.0, 1000),
+        pytest.param(clipped, 1, 0.0, 400, marks=pytest.mark.slow),
+    ],
+)
+def test_a_few_rows_of_other_norms_leave_the_series_to_the_others(
+    act, rows, scale, most, monkeypatch
+):
+    """Near zero, kernels of clipped functions vanish with all their derivatives."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 40)) / np.sqrt(40)
+    X[:rows] *= scale
+    matrix = KernelMatrix(ImplicitPairs(activation(act), 0.15, 0.85), X)
+    solve, solved = matrix.tiles._solve_each, []
+    monkeypatch.setattr(matrix.tiles, "_solve_each", lambda e: solved.append(e.i.size) or solve(e))
+    made = matrix.rows(0, 300, [Combination(Kernel.CK), Combination(Kernel.NTK)])
+    assert sum(solved) < most
+    i, j = rng.integers(0, 300, (2, 600))
+    i[:300] %= rows
+    i, j = i[i != j], j[i != j]
+    unit = X / np.where(matrix.x_norm > 0, matrix.x_norm, 1.0)[:, None]
+    angle = np.arccos(np.sum(unit[i] * unit[j], axis=1))
+    exact = matrix.pairs(matrix.x_norm[i], matrix.x_norm[j], angle)
+    for values, expected in zip(made, exact, strict=True):
+        np.testing.assert_array_equal(values, values.T)
+        assert np.abs(values[i, j] - expected).max() < 1e-12 * np.abs(expected).max()
+
+
 # ------------------------------------------------------------------------------ threads and memory
 
 
