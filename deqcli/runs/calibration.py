@@ -26,6 +26,9 @@ from deqcli.study import Study, of_settings
 #: shrunk: classes need their samples, and dimensions.
 SIZES = ("n", "p", "width", "widths", "train_size", "test_size")
 _LEAST = 32
+#: Sizes of which none, or 0, stands for all there are, and by what the number of all samples is
+#: divided for a trial run: image data have five or six times as many training as test samples.
+ALL = {"n": 1, "train_size": 1, "test_size": 6}
 #: Settings that say how often the same is done, and how often in a trial run.
 COUNTS = {"realizations": 8, "trials": 1, "epochs": 1, "steps": 10}
 #: Settings that list what is done one after the other; trial runs have the last, or two. Of
@@ -103,6 +106,8 @@ def _shrunk(settings: Settings, factor: float, listed: int) -> Settings:
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
         if field.name in SIZES:
+            if field.name in ALL and not value and factor < 1:
+                value = _all_there_are(settings) // ALL[field.name]
             value = _scaled(value, factor)
         elif field.name == "values" and getattr(settings, "against", None) in SIZES:
             value = (float(_scaled(int(max(value)), factor)),)
@@ -113,6 +118,11 @@ def _shrunk(settings: Settings, factor: float, listed: int) -> Settings:
         # Past the checks, as a whole: sizes belong together, and a run checks what it is given.
         object.__setattr__(smaller, field.name, value)
     return smaller
+
+
+def _all_there_are(settings: Any) -> int:
+    """Return how many samples a run has that takes all."""
+    return int(settings.law(getattr(settings, "p", None)).shape(settings.n)[0])
 
 
 def _scaled(value: Any, factor: float) -> Any:

@@ -52,6 +52,26 @@ def test_a_run_that_is_small_itself_is_what_was_measured():
     assert told == pytest.approx(BESIDES + clock(settings))
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("accuracy", {"train_size": 0, "test_size": 0, "widths": (64, 256), "nets": "deq",
+                      "trials": 1, "epochs": 4, "limit": "regression"}),
+        ("accuracy", {"train_size": 0, "test_size": 0, "limit": "none", "widths": 1024}),
+        ("spectrum", {"n": None, "estimator": "exact"}),
+    ],
+)  # fmt: skip
+def test_small_runs_of_all_of_a_data_set_have_few_samples(name, options):
+    seen = []
+    chosen = study.get(name)
+    settings = chosen.settings.load({"data": "mnist", **options})
+    estimate_seconds(chosen, settings, 1, lambda small: seen.append(small) or clock(small))
+    for small in seen:
+        assert 32 <= small.n < 20_000
+        assert getattr(small, "test_size", 32) in range(32, 10_001)
+        assert chosen.work(small) < 5e10
+
+
 def test_small_runs_are_small_and_of_the_same_shape():
     seen = []
     settings = SPECTRUM.settings.load({"n": 4000, "p": 2000, "width": 3000, "realizations": 900})
