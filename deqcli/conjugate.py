@@ -128,9 +128,10 @@ def _steps(
     precondition: Callable[[Array], Array],
     most: int,
 ) -> tuple[Array, int]:
-    """Return the weights when all targets are solved or no more steps are allowed."""
+    """Return the nearest weights when all targets are solved or no more steps are allowed."""
     weights, left = np.zeros_like(targets), targets.copy()
-    active = np.flatnonzero(np.linalg.norm(left, axis=0) > enough)
+    nearest, least = weights.copy(), np.linalg.norm(left, axis=0)
+    active = np.flatnonzero(least > enough)
     directions = precondition(left)
     products = np.einsum("ij,ij->j", left, directions)
     steps = 0
@@ -145,12 +146,17 @@ def _steps(
         lengths = products[active] / curvatures[good]
         weights[:, active] += lengths * along
         left[:, active] -= lengths * images
-        active = active[np.linalg.norm(left[:, active], axis=0) > enough[active]]
+        now = np.linalg.norm(left[:, active], axis=0)
+        # Equations without a solution, as of duplicates with unequal targets, lead away from it.
+        nearer = active[now < least[active]]
+        nearest[:, nearer] = weights[:, nearer]
+        least[active] = np.minimum(now, least[active])
+        active = active[now > enough[active]]
         better = precondition(left[:, active])
         after = np.einsum("ij,ij->j", left[:, active], better)
         directions[:, active] = better + (after / products[active]) * directions[:, active]
         products[active] = after
-    return weights, steps
+    return nearest, steps
 
 
 def _nystrom(operator: KernelOperator, shift: float, columns: int) -> Callable[[Array], Array]:
