@@ -25,6 +25,9 @@ from deqcli.operators import KernelOperator
 
 Array = NDArray[np.float64]
 
+# A residual that grows so many times leaves six digits of any that follows, and soon none.
+_LOST = 1e10
+
 
 @dataclass(frozen=True, repr=False)
 class RidgeSolution(Displayed):
@@ -151,7 +154,7 @@ def _steps(
         nearer = active[now < least[active]]
         nearest[:, nearer] = weights[:, nearer]
         least[active] = np.minimum(now, least[active])
-        active = active[now > enough[active]]
+        active = active[(now > enough[active]) & (now < _LOST * least[active])]
         better = precondition(left[:, active])
         after = np.einsum("ij,ij->j", left[:, active], better)
         directions[:, active] = better + (after / products[active]) * directions[:, active]

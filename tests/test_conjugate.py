@@ -62,13 +62,14 @@ def test_what_is_not_solved_says_so():
         deqcli.solve_ridge(np.eye(3), targets)
 
 
+@pytest.mark.parametrize("act", ["relu", "tanh"])
 @pytest.mark.parametrize("copies", [2, 0])
-def test_equations_without_a_solution_leave_no_more_than_no_weights(copies):
+def test_equations_without_a_solution_leave_no_more_than_no_weights(copies, act):
     """Duplicates, or zero rows, with unequal targets."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 6)) / 2
     X = np.vstack([X, X]) if copies else np.vstack([X, np.zeros((3, 6))])
-    operator = deqcli.kernel_operator(X, "relu", 0.2)
+    operator = deqcli.kernel_operator(X, act, 0.2)
     found = deqcli.solve_ridge(operator, rng.standard_normal((len(X), 2)), 0.0)
     assert not found.converged
     assert found.residual <= 1 + 1e-12

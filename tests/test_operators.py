@@ -42,6 +42,18 @@ def test_an_operator_is_its_kernel_to_the_rounding_it_reports(kernel, name, comp
     assert operator.nbytes < len(X) * (len(X) + 2 * SIDE)
 
 
+@pytest.mark.parametrize("name", ["tanh", "relu"])
+@pytest.mark.parametrize("n", [2, 40])
+def test_zero_rows_have_the_diagonal_of_zero_rows(name, n):
+    X = 100 * np.random.default_rng(0).standard_normal((n, 5))
+    X[0] = 0.0
+    operator = deqcli.kernel_operator(X, name, 0.2)
+    exact = deqcli.implicit_kernels(X, name, 0.2).ck
+    lost = np.linalg.norm(operator @ np.eye(n) - exact)
+    assert lost <= operator.rounding + 1e-14 * np.linalg.norm(exact)
+    np.testing.assert_allclose(operator.diagonal[0], exact[0, 0], rtol=0, atol=1e-14 * exact.max())
+
+
 def test_distance_and_leading_eigenpairs_are_those_of_the_matrix():
     X, y = data()
     operator = deqcli.kernel_operator(X, "relu", 0.2, y=y)

@@ -194,6 +194,10 @@ class Expansion:
         # Fourth powers are formed; what is shorter is as good as nothing.
         longest = max(float(norms.max()) or 1.0, SMALLEST)
         constant, diagonal = _interpolated(self._values_of, np.maximum(norms, _TINY * longest))
+        # The diagonal is exact where others are as good as nothing, too.
+        tiny = norms < _TINY * longest
+        if tiny.any():
+            diagonal[tiny] = self.diagonal(norms[tiny])
         linear, square = _interpolated(self._slopes_of, np.maximum(norms, _SHORT * longest))
         return OwnNorms(constant, linear, square, diagonal)
 
