@@ -186,8 +186,14 @@ def name_of(spike: Spike | Mapping[str, Any], classes: tuple[str, ...]) -> str:
     kind = carried(alignment, found["common"], found["norms"])
     if kind != "classes":
         return kind
-    named = [classes[a] for a in np.flatnonzero(alignment > _NAMED * alignment.sum())]
+    named = [classes[a] for a in _most_of(alignment)]
     return f"class{'es' if len(named) > 1 else ''} {', '.join(named)}"
+
+
+def _most_of(alignment: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the classes that an eigenvector carries; all where it lies in many alike."""
+    above = np.flatnonzero(alignment >= _NAMED * alignment.sum())
+    return above if above.size else np.arange(alignment.size)
 
 
 def findings_of(law: SpectralLaw, form: Form, model: bool) -> dict[str, Any]:
@@ -228,8 +234,7 @@ def _mix(first: Spike, second: Spike, counts: NDArray[np.int64]) -> bool:
     Nearer than :math:`1/\sqrt{n_a}` of themselves, the smallest class that they carry, their
     eigenvectors mix from draw to draw.
     """
-    both = (spike.alignment >= _NAMED * spike.alignment.sum() for spike in (first, second))
-    least = min(int(counts[classes].min()) for classes in both)
+    least = min(int(counts[_most_of(spike.alignment)].min()) for spike in (first, second))
     return first.position - second.position < first.position / np.sqrt(max(least, 1))
 
 

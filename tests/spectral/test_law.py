@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from deqcli.data.mixture import toeplitz
 from deqcli.errors import DataError, InputError
 from deqcli.predicted import findings_of, sentences_of
 from deqcli.scalars import Coefficients
+from deqcli.spectral.spikes import Spike
 from deqcli.vocabulary import Form
 
 FORMS = ("papers", "own-norm")
@@ -547,6 +550,25 @@ def test_eigenvectors_that_mix_are_said_to(norm, mixed):
     findings = findings_of(law, Form.OWN_NORM, model=False)
     said = [text for text in sentences_of(findings, ("1", "2")) if "eigenvectors mix" in text]
     assert len(said) == len(findings["mixed"]) == mixed
+
+
+@pytest.mark.parametrize("k", range(1, 13))
+def test_an_eigenvector_that_lies_in_all_classes_alike_carries_all(k):
+    """Seven or more have less than 15 % each."""
+    spikes = [
+        Spike(position, np.full(k, 0.9 / k), informative=0.9, common=0.0, norms=0.0)
+        for position in (2.0, 1.9)
+    ]
+    law = SimpleNamespace(
+        edges=[(0.0, 1.0)], largest=0.99, atoms=[], above=spikes, counts=np.arange(100, 100 + k)
+    )
+    findings = findings_of(law, Form.OWN_NORM, model=False)
+    # Apart by less than a tenth: one over the root of the smallest class.
+    assert findings["mixed"] == [[2.0, 1.9]]
+    classes = tuple(f"c{a}" for a in range(k))
+    said = list(sentences_of(findings, classes))[1]
+    if k > 1:
+        assert f"carries classes {', '.join(classes)} (90%, informative)" in said
 
 
 def test_one_class_is_not_told_from_another():
