@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
 from deqcli.figures.spectra import FILLED, Bulk, Isolated, draw_bulk, draw_isolated
-from deqcli.figures.style import DEQ, KERNEL_NAMES, MATCHED, PAGE, PLAIN, Figure, styled
+from deqcli.figures.style import (
+    DEQ,
+    KERNEL_NAMES,
+    MATCHED,
+    PAGE,
+    PLAIN,
+    Figure,
+    broken,
+    styled,
+)
 from deqcli.vocabulary import activation_title
 
 _COLORS = {"deq": DEQ, "matched": MATCHED, "plain": PLAIN}
@@ -16,8 +26,11 @@ _NAMES = {"deq": "DEQ", "matched": "matched", "plain": "plain"}
 # Residuals of scalars that agree are no larger.
 _EXACT = 1e-10
 _DASHES = ("-", "--", "-.", ":")
-# How far above its tallest bin a logarithmic axis ends.
+# How far above its tallest bin a logarithmic axis ends, at least.
 _ABOVE = 4
+# What stays free between bins and the legend, of the height of the axes.
+_GAP = 0.02
+_TITLE = 8
 
 
 @styled
@@ -67,17 +80,55 @@ def draw(table: pd.DataFrame) -> Figure:
         _draw_bulk(panels[1], spectra, ["deq", "matched", "plain"], averages)
         if isolated:
             _draw_isolated(panels[2], spectra)
-    # "Exact" is said of scalars; a twin that is fitted, or has all of them, is only too far.
-    inexact = "residual" in table and table["residual"].abs().max() > _EXACT
     named = f"{_kernel(spectra, 'deq')}, " if len(spectra) and not sphere else ""
-    figure.suptitle(
+    title = (
         f"{named}{activation_title(first['act'])}, "
         f"$\\sigma_a^2$ = {first['sigma_a2']:g}, {first['data']}"
         + (f", n = {first['n']}" if first["n"] else "")
-        + ("" if first["feasible"] else "\nno exact match" if inexact else "\nno match"),
-        fontsize=8,
+        + ("" if first["feasible"] else f"\n{_shortcoming(table)}")
     )
+    figure.suptitle(broken(title, 0.95 * figure.get_figwidth(), _TITLE), fontsize=_TITLE)
+    for axes in figure.axes:
+        _make_room(figure, axes)
     return figure
+
+
+def _shortcoming(table: pd.DataFrame) -> str:
+    """Say of a twin that is none whether scalars differ, and which differs most."""
+    # "Exact" is said of scalars; a twin that is fitted, or has all of them, is only too far.
+    if "residual" not in table or not table["residual"].abs().max() > _EXACT:
+        return "no match"
+    worst = table.iloc[int(np.nanargmax(table["residual"].abs()))]
+    off = f"relative residual {abs(worst['residual']):.2g}"
+    return f"no exact match: {_scalar(worst['name'])} differs ({off})"
+
+
+def _scalar(name: str) -> str:
+    r"""Return a scalar as formulas have it: ``alpha3`` is :math:`\alpha_3`."""
+    letter = name.rstrip("0123456789")
+    number = name[len(letter) :]
+    # The diagonals are squares, but for that of the NTK.
+    index = {"gamma": "^", "kappa": "^", "tau": "_*^"}.get(letter, "_")
+    symbol = rf"\{letter}" if letter[1:] else letter
+    return f"${symbol}{index}{number}$" if number else f"${symbol}$"
+
+
+def _make_room(figure: Figure, axes: Axes) -> None:
+    """Raise the top of a logarithmic axis until no bin under its legend reaches the legend."""
+    shown = axes.get_legend()
+    if shown is None or axes.get_yscale() != "log":
+        return
+    figure.draw_without_rendering()
+    legend, around = shown.get_window_extent(), axes.bbox
+    corners = np.concatenate(
+        [patch.get_transform().transform_path(patch.get_path()).vertices for patch in axes.patches]
+    )
+    under = corners[corners[:, 0] >= legend.x0, 1]
+    tallest = (under.max(initial=around.y0) - around.y0) / around.height
+    free = (legend.y0 - around.y0) / around.height - _GAP
+    if tallest > free:
+        low, high = axes.get_ylim()
+        axes.set_ylim(top=low * (high / low) ** (tallest / free))
 
 
 def _kernel(spectra: pd.DataFrame, source: str) -> str:
@@ -125,6 +176,10 @@ def _draw_bulk(
 ) -> None:
     bulk = spectra[~spectra["isolated"].astype(bool)]
     shown = bulk[bulk["source"].isin(["deq", "matched"])]
+    others = bulk[bulk["source"].isin(sources)].groupby("source")["value"]
+    if ((others.max() < shown["value"].min()) | (others.min() > shown["value"].max())).any():
+        # What lies wholly elsewhere is shown, too.
+        shown = bulk[bulk["source"].isin(sources)]
     histograms = []
     for source in sources:
         rows = bulk[bulk["source"] == source]

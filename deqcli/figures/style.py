@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -13,6 +14,7 @@ import matplotlib.style
 import pandas as pd
 from matplotlib import figure as mpl_figure
 from matplotlib.axes import Axes
+from matplotlib.textpath import TextPath
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from deqcli.vocabulary import Kernel
@@ -23,6 +25,9 @@ DEQ_DARK = "#0b2e5c"
 
 #: Width of one column of a two-column page, and of the page, in inches.
 COLUMN, PAGE = 3.4, 7.0
+
+#: Points of titles and of legends, as in the style sheet.
+TITLE, SMALL = 7.5, 6.3
 
 #: The letters of the kernels in formulas.
 KERNEL_LABELS = {
@@ -40,6 +45,11 @@ KERNEL_NAMES = {
     Kernel.PREACTIVATION_NTK: "pre-activation NTK $K$",
 }
 
+# Points in an inch.
+_INCH = 72
+# Letters of a name given by others, and the columns that have them.
+_LETTERS = 32
+_NAMES = ("data", "dataset")
 # Dots an inch of a figure in a notebook.
 _SHOWN = 150
 _STYLE = Path(__file__).with_name("deqcli.mplstyle")
@@ -86,6 +96,46 @@ def of_trials(table: pd.DataFrame) -> str:
     return "one trial" if count == 1 else f"mean and range of {count} trials"
 
 
+def shortened(name: str, letters: int = _LETTERS) -> str:
+    """Return a name with an ellipsis in place of what is too much of it.
+
+    Examples
+    --------
+    >>> shortened("mnist"), shortened("samples-of-2024.csv", letters=12)
+    ('mnist', 'sample….csv')
+    """
+    if len(name) <= letters:
+        return name
+    kept = letters - 1
+    return f"{name[: kept - kept // 3].rstrip()}…{name[len(name) - kept // 3 :].lstrip()}"
+
+
+def broken(text: str, inches: float, size: float = TITLE, at: str = r"(?<=[,;:]) ") -> str:
+    """Return a text with more lines, so that none is wider than some inches.
+
+    Parameters
+    ----------
+    at : str
+        Where lines may end, a regular expression: by default the spaces after commas, semicolons
+        and colons.
+    """
+    lines = []
+    for line in text.split("\n"):
+        first, *rest = re.split(at, line)
+        lines.append(first)
+        for part in rest:
+            if inches_of(longer := f"{lines[-1]} {part}", size) <= inches:
+                lines[-1] = longer
+            else:
+                lines.append(part)
+    return "\n".join(lines)
+
+
+def inches_of(line: str, size: float = TITLE) -> float:
+    """Return how wide a line of text is."""
+    return float(TextPath((0, 0), line, size=size).get_extents().width) / _INCH
+
+
 def styled(draw: Callable[..., Figure]) -> Callable[..., Figure]:
     """Draw under the project's style sheet, whatever the user's own settings are."""
 
@@ -100,16 +150,20 @@ def styled(draw: Callable[..., Figure]) -> Callable[..., Figure]:
 
 
 def _escaped(given: Any) -> Any:
-    """Return a table in whose texts a dollar is a dollar: files and classes are named by others."""
+    """Return a table of texts to be drawn: files and classes are named by others.
+
+    Names are shortened, and a dollar is a dollar.
+    """
     if not isinstance(given, pd.DataFrame):
         return given
-    texts = given.select_dtypes(["object", "string"]).columns
-    found = [name for name in texts if given[name].map(lambda cell: "$" in str(cell)).any()]
-    return given.assign(
-        **{
-            str(name): given[name].map(
-                lambda cell: cell.replace("$", r"\$") if isinstance(cell, str) else cell
-            )
-            for name in found
-        }
-    )
+    texts = given.select_dtypes(["object", "string"])
+    return given.assign(**{str(name): _written(texts[name], name in _NAMES) for name in texts})
+
+
+def _written(column: pd.Series, names: bool) -> pd.Series:
+    def cell(text: Any) -> Any:
+        if not isinstance(text, str):
+            return text
+        return (shortened(text) if names else text).replace("$", r"\$")
+
+    return column.map(cell)
