@@ -75,3 +75,16 @@ def test_errors_name_their_slope():
 def test_wrong_input_is_told(call, kind, said):
     with pytest.raises(kind, match=said):
         call()
+
+
+def test_long_names_and_titles_stay_inside():
+    """One with formulas is its author's."""
+    title = "what " * 30 + "x" * 90
+    labels = {"a label that is much longer than the column that it is in " * 2: np.arange(5.0),
+              r"$\frac{a}{b}$ " * 9: np.arange(5.0)}  # fmt: skip
+    figure = deqcli.plot.spectrum(labels, isolated=0, title=title)
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    assert legend.get_window_extent().x0 >= 0
+    assert legend.get_window_extent().x1 <= figure.bbox.x1
+    assert r"$\frac{a}{b}$ " * 9 in [text.get_text() for text in legend.get_texts()]

@@ -5,16 +5,49 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from deqcli.figures.spectra import FILLED, Bulk, Isolated, draw_bulk, draw_isolated
-from deqcli.figures.style import COLUMN, DEQ, DEQ_DARK, MATCHED, PLAIN, Figure, styled
+from deqcli.figures.style import (
+    COLUMN,
+    DEQ,
+    DEQ_DARK,
+    MATCHED,
+    PLAIN,
+    SMALL,
+    TITLE,
+    Figure,
+    broken,
+    columns,
+    shortened,
+    styled,
+)
 
 Array = NDArray[np.float64]
 
 #: In turn: the DEQ, its equivalent or twin, a plain network, and what else there is.
 COLOURS = (DEQ, MATCHED, PLAIN, DEQ_DARK, "#9467bd", "#8c564b", "#e377c2", "#7f7f7f")
 _MARKERS = "oxsD^v*+"
+
+
+def _fitted(text: str, size: float) -> str:
+    """Return a text of one's own with lines that fit; one with formulas is left as it is."""
+    if "$" in text:
+        return text
+    words = " ".join(shortened(word) for word in text.split(" "))
+    return broken(words, COLUMN - 0.45, size, at=" ")
+
+
+def _legend(figure: Figure, axes: Axes, most: int, title: str = "") -> None:
+    """Name what is drawn above the axes."""
+    handles, labels = axes.get_legend_handles_labels()
+    labels = [_fitted(label, SMALL) for label in labels]
+    lines = [line for label in labels for line in label.split("\n")]
+    figure.legend(
+        handles, labels, loc="outside upper center", title=_fitted(title, TITLE) or None,
+        title_fontsize=TITLE, handlelength=1.4, ncols=min(most, columns(lines, COLUMN - 0.1)),
+    )  # fmt: skip
 
 
 @styled
@@ -48,11 +81,7 @@ def draw_spectra(spectra: Mapping[str, Array], isolated: int, title: str) -> Fig
         for place, (label, values) in enumerate(rest.items())
     ]
     draw_bulk(left, bulks, np.concatenate(list(rest.values())))
-    handles, labels = left.get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside upper center", title=title or None, title_fontsize=7.5,
-        handlelength=1.4, ncols=1,
-    )  # fmt: skip
+    _legend(figure, left, 1, title)
     return figure
 
 
@@ -65,7 +94,7 @@ def draw_curves(x: Array, curves: Mapping[str, Array], xlabel: str, ylabel: str)
         axes.plot(x, values, color=COLOURS[place], label=label, lw=1.2)
     axes.set_xlabel(xlabel)
     axes.set_ylabel(ylabel)
-    figure.legend(loc="outside upper center", ncols=min(len(curves), 2))
+    _legend(figure, axes, min(len(curves), 2))
     return figure
 
 
@@ -83,5 +112,5 @@ def draw_errors(n: Array, errors: Mapping[str, Array], slopes: Sequence[float]) 
     axes.loglog(n, guide, color="0.4", lw=0.8, ls="--", label=r"$n^{-1/2}$")
     axes.set_xlabel("n")
     axes.set_ylabel("relative error")
-    figure.legend(loc="outside upper center", ncols=2)
+    _legend(figure, axes, 2)
     return figure

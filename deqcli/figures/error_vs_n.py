@@ -8,7 +8,15 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from deqcli.figures.style import COLUMN, KERNEL_LABELS, Figure, of_trials, styled
+from deqcli.figures.style import (
+    COLUMN,
+    KERNEL_LABELS,
+    Figure,
+    broken,
+    columns,
+    of_trials,
+    styled,
+)
 from deqcli.vocabulary import activation_title
 
 _COLORS = ("#1f5fb4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")
@@ -31,7 +39,9 @@ def draw(table: pd.DataFrame) -> Figure:
     own = "own_error" in table and table["own_error"].notna().any()
     for k, act in enumerate(acts):
         rows = table[table["act"] == act]
-        color, marker = _COLORS[k % len(_COLORS)], _MARKERS[k % len(_MARKERS)]
+        # Where colours begin again, markers are others.
+        turn, place = divmod(k, len(_COLORS))
+        color, marker = _COLORS[place], _MARKERS[(place + turn) % len(_MARKERS)]
         label = f"{activation_title(act)}, slope {_slope(rows['slope'])}"
         if own and rows["own_error"].notna().any():
             label += f"; {_slope(rows['own_slope'])}"
@@ -65,8 +75,9 @@ def draw(table: pd.DataFrame) -> Figure:
     )
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(
-        handles, labels, loc="outside upper center", title=title, title_fontsize=7.5, ncols=2
-    )
+        handles, labels, loc="outside upper center", title=broken(title, COLUMN - 0.1),
+        title_fontsize=7.5, ncols=columns(labels, COLUMN - 0.1),
+    )  # fmt: skip
     return figure
 
 

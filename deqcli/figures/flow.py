@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from deqcli.figures.style import PAGE, Figure, log_ticks, styled
+from deqcli.figures.style import PAGE, Figure, broken, log_ticks, styled
 
 _LINE: dict[str, Any] = {"lw": 0.9}
 
@@ -51,8 +51,8 @@ def draw(table: pd.DataFrame) -> Figure:
         title += f"; mean and range of {trials} trials"
     handles = [Line2D([], [], color=colors[width], label=f"width {width}") for width in widths]
     figure.legend(
-        handles=handles, loc="outside upper center", title=title, title_fontsize=7.5,
-        ncols=min(len(widths), 8),
+        handles=handles, loc="outside upper center", title=broken(title, PAGE - 0.1),
+        title_fontsize=7.5, ncols=min(len(widths), 8),
     )  # fmt: skip
     return figure
 

@@ -11,11 +11,15 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from deqcli.figures.style import DEQ
+from deqcli.figures.style import DEQ, inches_of
 
 #: What a line of names holds at most, what share of an axis of 1.4 inches a letter of it takes, and
 #: what share of one of two thirds of an inch a line takes beside others.
 _CHARACTERS, _CHARACTER, _LINE = 21, 0.03, 0.15
+# Points of the labels of ticks, as in the style sheet, and inches between them.
+_TICKS, _SPACE = 6.5, 0.03
+# Lines of names that are beside each other.
+_LINES = 3
 
 FILLED: dict[str, Any] = {"color": DEQ, "alpha": 0.45}
 """How the first spectrum is drawn, over which the others are lines."""
@@ -94,6 +98,26 @@ def draw_bulk(
         axes.set_xlim(low - 0.03 * (high - low), high + 0.03 * (high - low))
 
 
+class _Few(MaxNLocator):
+    """Up to three steps, fewer where labels of ticks would touch."""
+
+    def __init__(self, axes: Axes) -> None:
+        super().__init__(min_n_ticks=2)
+        self._axes = axes
+
+    def __call__(self) -> Any:
+        low, high = self._axes.get_xlim()
+        inch = (high - low) * self._axes.figure.dpi / self._axes.bbox.width
+        for steps in (3, 2, 1):
+            self.set_params(nbins=steps)
+            ticks = super().__call__()
+            shown = [tick for tick in ticks if low <= tick <= high]
+            widest = max((inches_of(f"{tick:g}", _TICKS) for tick in shown), default=0.0)
+            if len(shown) < 2 or shown[1] - shown[0] > (widest + _SPACE) * inch:
+                break
+        return ticks
+
+
 def draw_isolated(
     axes: Axes, rows: Sequence[Isolated], guide: Isolated, label: str = "isolated"
 ) -> None:
@@ -109,23 +133,38 @@ def draw_isolated(
     pad = max(0.15 * float(np.ptp(every)), 0.1 * float(np.abs(every).max()))
     axes.set_xlim(every.min() - pad, every.max() + pad)
     axes.set_xlabel(label)
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=3, min_n_ticks=2))
+    axes.xaxis.set_major_locator(_Few(axes))
     axes.tick_params(axis="y", length=0)
+
+
+def _first_of(texts: Sequence[list[str]]) -> list[str]:
+    """Return the lines of as many texts as there is room for, and how many there are more."""
+    lines = list(texts[0])
+    for place, text in enumerate(texts[1:], start=1):
+        if len(lines) + len(text) > _LINES:
+            return [*lines, f"and {len(texts) - place} more"]
+        lines += text
+    return lines
 
 
 def name_marks(axes: Axes, values: NDArray[np.float64], names: Sequence[str], row: int) -> None:
     """Write above the marks of the top row what each carries; near ones share a text."""
     low, high = axes.get_xlim()
     line = _LINE * (high - low)
-    groups: list[tuple[list[float], list[str]]] = []
+    groups: list[tuple[list[float], dict[str, list[str]]]] = []
     for value, name in sorted(zip(values.tolist(), names, strict=True)):
         lines = wrap(name, _CHARACTERS)
-        if groups and value - groups[-1][0][-1] < 0.5 * line * (len(groups[-1][1]) + len(lines)):
-            groups[-1][0].append(value)
-            groups[-1][1].extend(text for text in lines if text not in groups[-1][1])
+        places, texts = groups[-1] if groups else ([], {})
+        beside = min(sum(map(len, texts.values())) + len(lines), 2 * _LINES)
+        if places and value - places[-1] < 0.5 * line * beside:
+            places.append(value)
+            texts[name] = lines
         else:
-            groups.append(([value], lines))
-    for places, lines in groups:
+            groups.append(([value], {name: lines}))
+    longest = 0
+    for places, texts in groups:
+        lines = _first_of(list(texts.values()))
+        longest = max(longest, *map(len, lines))
         # Room for lines beside each other at the ends of the axis.
         middle, half = float(np.mean(places)), 0.5 * line * len(lines)
         left, right = axes.get_xlim()
@@ -136,6 +175,6 @@ def name_marks(axes: Axes, values: NDArray[np.float64], names: Sequence[str], ro
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
         )  # fmt: skip
     # Room for the longest line: of the height of the axes it takes this share.
-    share = _CHARACTER * max(len(text) for _, lines in groups for text in lines)
+    share = _CHARACTER * longest
     bottom = axes.get_ylim()[0]
     axes.set_ylim(top=(row + 0.5 - share * bottom) / (1 - share))

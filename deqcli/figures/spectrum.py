@@ -23,7 +23,10 @@ from deqcli.figures.style import (
     KERNEL_LABELS,
     KERNEL_NAMES,
     MATCHED,
+    SMALL,
     Figure,
+    broken,
+    shortened,
     styled,
 )
 from deqcli.vocabulary import DRAWN, activation_title
@@ -36,8 +39,8 @@ _LINES = {
     "own-norm": {"histtype": "step", "color": MATCHED, "lw": 0.8, "ls": (0, (1, 1))},
 }
 _LAW = {"color": "black", "lw": 0.9}
-# Letters of a title that fit beside each other.
-_LONG_TITLE = 78
+# Inches of the title, of the legend's texts beside their handles; letters of what a vector carries.
+_TITLE, _TEXT, _CARRIED = COLUMN - 0.1, COLUMN - 0.4, 36
 _MARKS = {
     "equivalent": ("equiv.", "x", MATCHED),
     "own-norm": ("own n.", "+", MATCHED),
@@ -97,10 +100,10 @@ def draw(table: pd.DataFrame) -> Figure:
         f"$\\sigma_a^2$ = {first['sigma_a2']:g}"
     )
     samples = f"{first['data']}, n = {first['n']}, p = {first['p']}"
-    # Formulas take less room than they have letters.
-    long = len(network.replace("\\", "")) + len(samples) > _LONG_TITLE
-    title = f"{network},\n{samples}" if long else f"{network}, {samples}"
+    whole = f"{network}, {samples}"
+    title = whole if "\n" not in broken(whole, _TITLE) else broken(f"{network},\n{samples}", _TITLE)
     handles, labels = left.get_legend_handles_labels()
+    labels = [broken(label, _TEXT, SMALL) for label in labels]
     figure.legend(
         handles, labels, loc="outside upper center", title=title, title_fontsize=7.5,
         handlelength=1.4, ncols=1,
@@ -138,7 +141,7 @@ def _name(carries: str, aligned: float) -> str:
     """Return what an eigenvector carries, with the share of it that lies in the classes."""
     if carries in ("norms", "neither"):
         return carries
-    return f"{carries}, {100 * aligned:.0f}\N{NO-BREAK SPACE}%"
+    return f"{shortened(carries, _CARRIED)}, {100 * aligned:.0f}\N{NO-BREAK SPACE}%"
 
 
 def _values(table: pd.DataFrame, source: str) -> NDArray[np.float64]:
@@ -155,9 +158,9 @@ def _label(table: pd.DataFrame, source: str) -> str:
         return rf"equivalent ${bar}'$ with own norms"
     # Two parts of the same norm: what the inputs add to a pre-activation kernel is in both.
     network = {r"\Lambda": "G", "K": r"\Theta"}.get(letter)
-    shares = rf"{100 * first['relative']:.2g} % of ${letter}$"
+    shares = rf"{_percent(first['relative'])} of ${letter}$"
     if network and pd.notna(first["network_relative"]):
-        shares += rf", {100 * first['network_relative']:.2g} % of ${network}$"
+        shares += rf", {_percent(first['network_relative'])} of ${network}$"
     own = first.get("own_norm", np.nan)
     # The distance is to the first equivalent that was asked for.
     only_own = bool(np.isclose(own, first["distance"], rtol=1e-6))
@@ -169,5 +172,11 @@ def _label(table: pd.DataFrame, source: str) -> str:
         bulk = "\n(below the largest, a density by stochastic Lanczos)"
         return f"exact, {apart}{nearer}{bulk if pd.notna(first.get('error')) else ''}"
     noise = first["noise_floor"]
-    text = f"{first['realizations']} draws of width {first['width']}, {apart}"
+    draws = "draw" if first["realizations"] == 1 else "draws"
+    text = f"{first['realizations']} {draws} of width {first['width']}, {apart}"
     return text if pd.isna(noise) else f"{text}\n(two such averages: {noise:.2g} apart)"
+
+
+def _percent(share: float) -> str:
+    """Return a share with two digits, without a power of ten where people write none."""
+    return f"{float(f'{100 * share:.2g}'):g} %"

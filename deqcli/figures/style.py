@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import matplotlib as mpl
@@ -45,6 +46,10 @@ KERNEL_NAMES = {
     Kernel.PREACTIVATION_NTK: "pre-activation NTK $K$",
 }
 
+# Inches of what stands before a text of a legend, and the space between columns.
+_HANDLE = 0.35
+# How far ticks are from each other, of the range of a logarithmic axis.
+_APART = 0.1
 # Points in an inch.
 _INCH = 72
 # Letters of a name given by others, and the columns that have them.
@@ -82,6 +87,21 @@ def log_ticks(axes: Axes) -> None:
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def apart(places: Sequence[float]) -> list[float]:
+    """Return the places of ticks on a logarithmic axis whose labels do not touch.
+
+    Examples
+    --------
+    >>> apart([8, 9, 4000])
+    [9, 4000]
+    """
+    kept: list[float] = []
+    for place in sorted(places, reverse=True):
+        if not kept or math.log(kept[0] / place) >= _APART * math.log(places[-1] / places[0]):
+            kept.insert(0, place)
+    return kept
 
 
 def of_trials(table: pd.DataFrame) -> str:
@@ -136,6 +156,20 @@ def inches_of(line: str, size: float = TITLE) -> float:
     return float(TextPath((0, 0), line, size=size).get_extents().width) / _INCH
 
 
+def columns(labels: Sequence[str], inches: float) -> int:
+    """Return whether a legend has room for two columns of labels, or for one.
+
+    Examples
+    --------
+    >>> columns(["DEQ", "twin"], 3.4), columns(["DEQ", "twin" * 15], 3.4)
+    (2, 1)
+    """
+    widths = [inches_of(label, SMALL) for label in labels]
+    half = -(-len(widths) // 2)
+    both = max(widths[:half], default=0) + max(widths[half:], default=0)
+    return 2 if both + 2 * _HANDLE <= inches else 1
+
+
 def styled(draw: Callable[..., Figure]) -> Callable[..., Figure]:
     """Draw under the project's style sheet, whatever the user's own settings are."""
 
@@ -164,6 +198,7 @@ def _written(column: pd.Series, names: bool) -> pd.Series:
     def cell(text: Any) -> Any:
         if not isinstance(text, str):
             return text
-        return (shortened(text) if names else text).replace("$", r"\$")
+        # A file is named without its folder.
+        return (shortened(PurePath(text).name) if names else text).replace("$", r"\$")
 
     return column.map(cell)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
@@ -100,6 +102,45 @@ def test_spikes_are_named_with_their_alignments_inside_the_axes(carries, shown):
         assert box.y1 <= right.bbox.y1
 
 
+def test_of_many_names_three_lines_are_shown_and_how_many_there_are_more():
+    law = law_rows(["mean", "norms"], [0.968, 0.031])
+    spikes, bulk = law[law["isolated"]], law[~law["isolated"]]
+    many = pd.concat([spikes] * 7).assign(
+        eigenvalue=np.linspace(20.0, 21.0, 14),
+        carries=[f"classes {'long name ' * 9}{k}" for k in range(14)],
+    )
+    table = pd.concat([spectrum_table(), many, bulk], ignore_index=True)
+    (text,) = spectrum.draw(table).axes[1].texts
+    *lines, last = text.get_text().split("\n")
+    assert len(lines) <= 3
+    assert max(map(len, lines)) <= 21
+    assert "…" in "".join(lines)
+    assert last == "and 13 more"
+
+
+def test_numbers_are_written_as_people_write_them():
+    table = spectrum_table().assign(realizations=1, width=1, relative=1.34, network_relative=1e-5)
+    labels = [text.get_text() for text in spectrum.draw(table).legends[0].get_texts()]
+    (draws,) = (label for label in labels if "draw" in label)
+    assert draws.startswith("1 draw of width 1, ")
+    assert "130 % of" in draws
+    assert "0.001 % of" in draws
+
+
+@pytest.mark.parametrize("size", [1.0, 12.5, 1250.0, 12345.0])
+def test_labels_of_isolated_eigenvalues_do_not_touch(size):
+    table = spectrum_table()
+    table["eigenvalue"] = table["eigenvalue"].where(~table["isolated"], size)
+    figure = spectrum.draw(table)
+    figure.draw_without_rendering()
+    right = figure.axes[1]
+    low, high = right.get_xlim()
+    ticks = [tick for tick in right.xaxis.get_major_ticks() if low <= tick.get_loc() <= high]
+    boxes = [tick.label1.get_window_extent() for tick in ticks]
+    assert len(boxes) >= 2
+    assert all(one.x1 < other.x0 for one, other in itertools.pairwise(boxes))
+
+
 def test_wide_spectra_get_logarithmic_axes():
     left, right = spectrum.draw(spectrum_table(isolated=0, scale=9.0)).axes
     assert left.get_xscale() == "log"
@@ -155,6 +196,12 @@ def test_error_lines_are_the_means_and_the_guide_has_slope_minus_half():
     x, y = np.log(guide.get_xdata()), np.log(guide.get_ydata())
     np.testing.assert_allclose(np.diff(y) / np.diff(x), -0.5)
     assert guide.get_ydata().max() < relu.get_ydata().max()
+
+
+def test_each_of_nine_activations_has_its_own_colour_and_marker():
+    table = pd.concat([errors().assign(act=f"module:f{k}") for k in range(20)], ignore_index=True)
+    lines = [x for x in error_vs_n.draw(table).axes[0].lines if x.get_marker() != "None"]
+    assert len({(x.get_color(), x.get_marker()) for x in lines}) == 20
 
 
 @pytest.mark.parametrize("name", ["lrelu:slope=0.1", "maxlin:a=1.2,b=0.3"])
