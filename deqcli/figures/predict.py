@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -10,7 +11,17 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from deqcli import paired
-from deqcli.figures.style import DEQ, KERNEL_LABELS, MATCHED, PAGE, PLAIN, Figure, styled
+from deqcli.figures.style import (
+    DEQ,
+    KERNEL_LABELS,
+    MATCHED,
+    PAGE,
+    PLAIN,
+    Figure,
+    apart,
+    broken,
+    styled,
+)
 from deqcli.vocabulary import activation_title
 
 _COLORS = {"deq": DEQ, "matched": MATCHED, "plain": PLAIN}
@@ -52,7 +63,8 @@ def draw(table: pd.DataFrame) -> Figure:
     right.legend(styles, ["mean", "standard deviation"], loc="best")
     for axes in (left, right):
         _axis(axes, table, against)
-    figure.legend(*_legend(table), loc="outside upper center", ncols=5, title=_title(table),
+    title = broken(_title(table), PAGE - 0.1)
+    figure.legend(*_legend(table), loc="outside upper center", ncols=5, title=title,
                   title_fontsize=7.5)  # fmt: skip
     return figure
 
@@ -67,7 +79,9 @@ def _draw(axes: Axes, rows: pd.DataFrame, column: str, against: str, style: str)
     values = sorted({*line.index, *points.index} - {0.0})
     end = _beyond(values) if against == "width" else None
     inside = line[line.index != 0] if end else line
-    axes.plot(inside.index, inside, color=color, ls=style)
+    # A single point is no line.
+    dash: dict[str, Any] = {"marker": "_", "ms": 9} if len(inside) == 1 else {}
+    axes.plot(inside.index, inside, color=color, ls=style, **dash)
     if end and 0.0 in line.index:
         axes.plot([0.8 * end, 1.25 * end], [line[0.0]] * 2, color=color, ls=style)
     places = points.index.to_series()
@@ -99,13 +113,15 @@ def _axis(axes: Axes, table: pd.DataFrame, against: str) -> None:
         return
     finite = [value for value in values if value]
     shown = finite if len(finite) <= 5 else [v for v in finite if not math.log2(v / finite[0]) % 1]
-    ticks, labels = list(shown), [f"{value:g}" for value in shown]
+    ticks = apart(shown)
+    labels = [f"{value:g}" for value in ticks]
     if against == "width":
         ticks, labels = [*ticks, _beyond(finite)], [*labels, "∞"]
         n = float(table["n"].iloc[0])
-        axes.axvline(n, color="0.7", lw=0.7, ls=":", zorder=0)
-        axes.text(1.05 * n, 1.0, "m = n", transform=axes.get_xaxis_transform(), va="top",
-                  color="0.5", fontsize=6)  # fmt: skip
+        if finite[0] <= n <= finite[-1]:
+            axes.axvline(n, color="0.7", lw=0.7, ls=":", zorder=0)
+            axes.text(1.05 * n, 1.0, "m = n", transform=axes.get_xaxis_transform(), va="top",
+                      color="0.5", fontsize=6)  # fmt: skip
     axes.set_xticks(ticks, labels)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_minor_formatter(NullFormatter())
