@@ -12,7 +12,17 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 
 from deqcli import paired
 from deqcli.display import around
-from deqcli.figures.style import DEQ, MATCHED, PAGE, PLAIN, Figure, log_ticks, styled
+from deqcli.figures.style import (
+    DEQ,
+    MATCHED,
+    PAGE,
+    PLAIN,
+    Figure,
+    apart,
+    broken,
+    log_ticks,
+    styled,
+)
 from deqcli.vocabulary import Net, activation_title
 
 COLORS = {"deq": DEQ, "matched": MATCHED, "plain": PLAIN}
@@ -20,17 +30,19 @@ LABELS = {"deq": "DEQ", "matched": "matched explicit", "plain": "plain explicit"
 _MARKERS = {"deq": "o", "matched": "s", "plain": "^"}
 # Side by side, that bars of one width do not hide one another.
 _ASIDE = {"deq": 1.0, "matched": 0.94, "plain": 1.06}
-# Panels that the DEQ has without others beside it.
-_ALONE = 3
+# Inches of the panel of curves, and of others.
+_WIDE, _NARROW = 4.7, 1.9
 # The largest log ratio that is drawn.
 _FAR = 5.0
+# Room for marks at the ends of shares.
+_MARGIN = 0.05
 
 
 @styled
 def draw(table: pd.DataFrame) -> Figure:
     """Draw differences from the DEQ along epochs and against width; three rows a data set.
 
-    One row where the DEQ is alone.
+    One row where there is nothing to compare: the DEQ alone, or others without it.
 
     Bars and bands are 95 % intervals by Student's t over trials.
 
@@ -40,45 +52,48 @@ def draw(table: pd.DataFrame) -> Figure:
         As ``deqcli accuracy`` writes it; tables of several data sets may be joined.
     """
     datasets = list(dict.fromkeys(table["dataset"])) or ["nothing trained"]
-    compared = table.empty or table["net"].isin(paired.OTHERS).any()
+    nets = set(table["net"].str.removesuffix(paired.LIMIT))
+    compared = table.empty or (Net.DEQ in nets and not nets.isdisjoint(paired.OTHERS))
     rows = 3 if compared else 1
     figure = Figure(figsize=(PAGE, 0.4 + 1.9 * rows * len(datasets)), layout="constrained")
-    grid = figure.add_gridspec(rows * len(datasets), 3)
+    # What is clipped is the DEQ's norm.
+    shown = _ALL if compared else _ALONE if Net.DEQ in nets else _WITHOUT
+    grid = figure.add_gridspec(rows * len(datasets), min(len(shown), 3))
     for number, dataset in enumerate(datasets):
         here, top = table[table["dataset"] == dataset], rows * number
         if compared:
             _draw_curves(figure.add_subplot(grid[top, :2]), here, str(dataset))
         places = range(2 if compared else 0, 3 * rows)
-        panels = [figure.add_subplot(grid[top + place // 3, place % 3]) for place in places]
+        panels = {
+            name: figure.add_subplot(grid[top + place // 3, place % 3])
+            for name, place in zip(shown, places, strict=False)
+        }
         if compared:
-            differences = paired.differences(here)
-            for axes, measure in zip(panels, ("loss", "end", "distance"), strict=False):
-                _draw_differences(axes, differences[measure])
-            _draw_differences(panels[3], 100 * differences["accuracy"])
-        accuracies, clipped, times = panels[-_ALONE:]
-        _draw_accuracies(accuracies, here)
-        _draw_clipped(clipped, here)
-        _draw_times(times, here)
-        for axes, title, label in zip(
-            panels, _TITLES[-len(panels) :], _UNITS[-len(panels) :], strict=True
-        ):
+            for name, values in paired.differences(here).items():
+                _draw_differences(panels[name], 100 * values if name == "accuracy" else values)
+        _draw_accuracies(panels["share"], here)
+        _draw_times(panels["times"], here)
+        if "clipped" in panels:
+            _draw_clipped(panels["clipped"], here)
+        for name, axes in panels.items():
+            title, unit = _PANELS[name]
             axes.set_title(title)
-            axes.set_ylabel(label)
-            width_axis(axes, sorted(set(here["width"])), axes not in (clipped, times))
-        for place, said in _predicted(here).items() if compared else ():
-            axes = panels[place]
+            axes.set_ylabel(unit)
+            width_axis(axes, sorted(set(here["width"])), name not in ("clipped", "times"))
+        for name, said in _predicted(here).items() if compared else ():
+            axes = panels[name]
             axes.set_title(axes.get_title(), y=1.18)
             axes.set_title(said, loc="left", fontsize=6.3)
         if not compared:
-            accuracies.set_title(f"{dataset}: test accuracy")
+            panels["share"].set_title(broken(f"{dataset}: test accuracy", _NARROW))
     figure.legend(
         *_legend(table), loc="outside upper center", ncols=4, title_fontsize=7.5,
-        title=_title(table),
+        title=broken(_title(table, compared), PAGE - 0.1),
     )  # fmt: skip
     return figure
 
 
-def _title(table: pd.DataFrame) -> str:
+def _title(table: pd.DataFrame, compared: bool) -> str:
     """Say which DEQ was trained, how much of it, and what bars are."""
     texts = []
     # Tables of before do not say it.
@@ -89,22 +104,26 @@ def _title(table: pd.DataFrame) -> str:
             + ("readout trained" if train == "readout" else "all weights trained")
             for act, sigma_a2, train in trained
         ]
+    drawn = "bars and band" if compared else "bars"
     several = table["trial"].nunique() > 1
-    said = "bars and band: 95 % intervals of the mean over trials" if several else "one trial"
+    said = f"{drawn}: 95 % intervals of the mean over trials" if several else "one trial"
     return "; ".join([*texts, said])
 
 
-_TITLES = (
-    "loss / DEQ's, mean over epochs", "loss / DEQ's, last epoch", "distance of loss curves",
-    "test accuracy, DEQ minus it", "test accuracy", "DEQ's norm clipped", "time to train",
-)  # fmt: skip
-_UNITS = (
-    "mean log ratio", "log ratio", "rms log ratio", "percentage points", "share right",
-    "% of epochs", "seconds per epoch",
-)  # fmt: skip
+# Title and unit of each panel.
+_PANELS = {
+    "loss": ("loss / DEQ's, mean over epochs", "mean log ratio"),
+    "end": ("loss / DEQ's, last epoch", "log ratio"),
+    "distance": ("distance of loss curves", "rms log ratio"),
+    "accuracy": ("test accuracy, DEQ minus it", "percentage points"),
+    "share": ("test accuracy", "share right"),
+    "clipped": ("DEQ's norm clipped", "% of epochs"),
+    "times": ("time to train", "seconds per epoch"),
+}
+_ALL, _ALONE, _WITHOUT = tuple(_PANELS), ("share", "clipped", "times"), ("share", "times")
 
 
-def _predicted(table: pd.DataFrame) -> dict[int, str]:
+def _predicted(table: pd.DataFrame) -> dict[str, str]:
     """Say by panel how much farther the plain network is than the twin, and should be."""
     said = {}
     widest = table["width"].max()
@@ -122,7 +141,7 @@ def _predicted(table: pd.DataFrame) -> dict[int, str]:
         outcome = "trials are enough" if row["enough"] else needed
         text = f"plain farther by {ours} at {widest},\n{theirs} at ∞: "
         text += outcome if row["effect"] else "not told from 0"
-        said[2 if row["measure"] == "distance" else 3] = text
+        said[row["measure"]] = text
     return said
 
 
@@ -172,8 +191,10 @@ def _draw_curves(axes: Axes, table: pd.DataFrame, dataset: str) -> None:
     axes.set_xlabel("epoch")
     axes.set_ylabel("training loss / DEQ's")
     name = f"{dataset}: same batches, " + (f"{trials} trials" if trials != 1 else "one trial")
-    shown = f"; width {widths[-1]} with its band" if widths else ""
-    axes.set_title(name + shown + (", narrower ones fainter" if widths[1:] else ""))
+    band = " with its band" if trials > 1 else ""
+    shown = f"; width {widths[-1]}{band}" if widths else ""
+    fainter = ", narrower ones fainter" if widths[1:] else ""
+    axes.set_title(broken(f"{name}{shown}{fainter}", _WIDE))
 
 
 def _exp(values: pd.Series) -> pd.Series:
@@ -197,6 +218,9 @@ def _draw_accuracies(axes: Axes, table: pd.DataFrame) -> None:
         axes.axhline(table["deq_regression_accuracy"].iloc[0], color=DEQ, ls="-.", lw=1)
     for net in Net:
         _draw_against_width(axes, final[net], net.value)
+    # An interval of two trials may reach beyond what a share can be.
+    low, high = axes.get_ylim()
+    axes.set_ylim(max(low, -_MARGIN), min(high, 1 + _MARGIN))
 
 
 def _draw_against_width(axes: Axes, values: pd.Series, net: str) -> None:
@@ -249,7 +273,7 @@ def width_axis(axes: Axes, widths: Sequence[int], with_limits: bool) -> None:
     finite = [width for width in widths if width != paired.INFINITE]
     axes.set_xscale("log", base=2)
     axes.set_xlabel("width m")
-    shown = finite if len(finite) <= 4 else finite[::-2][::-1]
+    shown = apart(finite if len(finite) <= 4 else finite[::-2][::-1])
     ticks, labels = [float(width) for width in shown], [str(width) for width in shown]
     if with_limits and finite and paired.INFINITE in widths:
         ticks, labels = [*ticks, beyond(finite)], [*labels, "∞"]

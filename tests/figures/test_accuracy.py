@@ -187,3 +187,30 @@ def test_what_is_predicted_stands_over_its_panel():
         assert row["enough"] or not row["effect"]
         assert axes.get_title(loc="left").endswith(f"\n{predicted} at ∞: {outcome}")
     assert not any(axes.get_title(loc="left") for axes in draw(make_table(limits=False)).axes)
+
+
+@pytest.mark.parametrize("nets", [["plain"], ["matched", "plain"]])
+def test_without_the_deq_there_is_what_there_is_to_draw(nets):
+    table = make_table(limits=False)
+    figure = draw(table[table["net"].isin(nets)])
+    share, seconds = figure.axes
+    assert share.get_title() == "mnist: test accuracy"
+    colors = {COLORS[net] for net in nets}
+    assert set(by_color(share)) == set(by_color(seconds)) == colors
+    assert "band" not in figure.legends[0].get_title().get_text()
+
+
+def test_one_trial_has_no_band_and_shares_end_at_one():
+    assert "band" not in draw(make_table(trials=1)).axes[0].get_title()
+    table = make_table(trials=2)
+    table["test_accuracy"] = np.where(table["trial"] == 0, 0.1, 0.9)
+    low, high = draw(table).axes[PANELS - 3].get_ylim()
+    assert -0.1 < low < 0
+    assert 1 < high < 1.1
+
+
+def test_ticks_of_widths_do_not_touch():
+    table = make_table(limits=False)
+    table["width"] = table["width"].map({32: 8, 64: 9, 128: 4000})
+    for axes in draw(table).axes[1:]:
+        assert axes.get_xticks().tolist() == [9, 4000]
