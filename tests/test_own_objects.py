@@ -10,7 +10,7 @@ import pytest
 
 import deqcli
 from deqcli.cli import run as command
-from deqcli.errors import ActivationError, DeqcliError
+from deqcli.errors import ActivationError, DeqcliError, InputError
 
 SMALL = {"estimator": "exact", "form": "papers", "jobs": 1}
 LABELS = np.array(["left", "right"])
@@ -144,3 +144,9 @@ def test_a_function_has_no_command_line_and_that_is_said(capsys):
     assert "was a function of somebody's Python; write it to a file" in said
     with pytest.raises(ActivationError, match="module:function"):
         deqcli.activation(str(result.settings.act))
+
+
+def test_load_names_the_type_of_samples_and_who_takes_them():
+    frame = pd.DataFrame({"f0": [0.0, 1.0], "y": [0, 1]})
+    with pytest.raises(InputError, match=r"`name` is of type DataFrame; .* deqcli\.run"):
+        deqcli.load(frame)

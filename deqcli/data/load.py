@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from deqcli.data import images
 from deqcli.data.dataset import Dataset
+from deqcli.errors import InputError
 from deqcli.runs.seeds import stream
 
 
@@ -63,6 +64,11 @@ def load(
     >>> data.labels.tolist(), data.y.tolist(), data.test.X.shape
     (['c', 'a'], [0, 1], (2, 2))
     """
+    if not isinstance(name, str | os.PathLike):
+        raise InputError(
+            f"`name` is of type {type(name).__name__}; give the name of a data set or a path. "
+            "Samples in Python, such as a DataFrame, are taken by deqcli.run(study, data=samples)."
+        )
     train, test = images.load(
         name,
         classes=classes,
