@@ -30,6 +30,10 @@ __all__ = ["activations", "errors", "spectrum"]
 _MOST = 8
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def spectrum(
     spectra: Mapping[str, Any] | ArrayLike, *, isolated: int | None = None, title: str = ""
 ) -> Figure:

@@ -88,3 +88,7 @@ def test_long_names_and_titles_stay_inside():
     assert legend.get_window_extent().x0 >= 0
     assert legend.get_window_extent().x1 <= figure.bbox.x1
     assert r"$\frac{a}{b}$ " * 9 in [text.get_text() for text in legend.get_texts()]
+
+
+def test_the_module_shows_its_figures_alone():
+    assert dir(deqcli.plot) == ["activations", "errors", "spectrum"]
