@@ -21,8 +21,9 @@ def head() -> list[str]:
         f"*Eigenvalues of the kernel Λ of a tanh DEQ on {first['n']} samples. Blue: the average over "
         f"{first['realizations']} random networks. Red: the closed form, as in the papers and (dotted) "
         "with every sample's own norm. Black: the law, computed without any sample. The average is "
-        f"{100 * found['relative']:.2g} % of ‖Λ‖ from the papers' matrix: "
-        f"{100 * found['network_relative']:.2g} % of G, what the network adds.*",
+        f"{100 * found['relative']:.2g} % of ‖Λ‖ from the papers' matrix, or "
+        f"{100 * found['network_relative']:.2g} % of the norm of what is left of Λ without the "
+        "inputs' own kernel.*",
     ]
 
 
