@@ -35,7 +35,11 @@ Numbers = NDArray[Any]
 HEIGHT = 1e-11
 _TOLERANCE = 1e-12
 # Where the surrogate's Jacobian serves, the error is divided by about ten each time.
-_ENOUGH = 1e-7
+_ENOUGH, _CORRECTIONS = 1e-7, 15
+# From how far above the axis Newton finds to it where the surrogate's solution is too far away.
+_START = 1e-3
+# An expansion that adds more than this part of the whole does not serve.
+_COARSE = 0.1
 
 
 class State(NamedTuple):
@@ -164,7 +168,7 @@ class Coupled:
 
     # ---------------------------------------------------------------- points off the real axis
 
-    def above(self, points: Array) -> State:
+    def above(self, points: Array, lowest: float = HEIGHT) -> State:
         """Solve just above the real axis.
 
         From far above it, where iterating contracts, imaginary parts are lowered step by step.
@@ -173,6 +177,8 @@ class Coupled:
         Parameters
         ----------
         points : ndarray of shape (q,)
+        lowest : float
+            How far above, relative to the width of the spectrum.
         """
         if self.covariances.surrogate is not self.covariances:
             return self._correct(points)
@@ -181,9 +187,9 @@ class Coupled:
         while True:
             z = points + 1j * height * self.span
             state = self._lower(z, unknowns)
-            if height <= HEIGHT:
+            if height <= lowest:
                 return state
-            unknowns, height = state.unknowns, max(height / 6, HEIGHT)
+            unknowns, height = state.unknowns, max(height / 6, lowest)
 
     def _lower(self, z: Numbers, unknowns: Numbers) -> State:
         """Solve at given points from nearby unknowns, by Newton where that stays in its domain."""
@@ -213,18 +219,47 @@ class Coupled:
         return self.evaluate(z, unknowns)
 
     def _correct(self, points: Array) -> State:
-        """Solve from the surrogate's solution, by Newton with its Jacobian."""
-        z = points + 1j * HEIGHT * self.span
+        """Solve from the surrogate's solution, and without expansion where that is too coarse."""
+        z, own = points + 1j * HEIGHT * self.span, self.covariances
         unknowns = self.surrogate.above(points).unknowns
-        identity, surrogate = np.eye(2 * self.n_classes), self.covariances.surrogate
-        for _ in range(30):
-            state = self.evaluate(z, unknowns)
-            if np.abs(state.residual).max() <= _ENOUGH * np.abs(unknowns).max():
+        unknowns, solved = self._corrected(z, unknowns, own.surrogate)
+        for covariances in (own, own.exact):
+            left = np.flatnonzero(~solved)
+            if left.size:
+                start = self.surrogate.above(points[left], _START).unknowns
+                equations = replace(self, covariances=covariances)
+                unknowns[left], solved[left] = equations._corrected(z[left], start, covariances)
+            if covariances is own:
+                y = self.evaluate(z, unknowns).y
+                expanded = own.response(y)
+                added = np.abs(expanded - own.surrogate.response(y))
+                solved &= np.all(added < _COARSE * np.abs(expanded), axis=1)
+        if not solved.all():
+            raise ConvergenceError("the equations of the spectrum's density did not converge.")
+        return self.evaluate(z, unknowns)
+
+    def _corrected(
+        self, z: Numbers, unknowns: Numbers, slopes: Covariances
+    ) -> tuple[Numbers, NDArray[np.bool_]]:
+        """Return unknowns by Newton with the Jacobian of some covariances, and which are right."""
+        unknowns, solved = unknowns.copy(), np.zeros(z.size, dtype=bool)
+        for _ in range(_CORRECTIONS):
+            left = np.flatnonzero(~solved)
+            state = self.evaluate(z[left], unknowns[left])
+            miss = np.abs(state.residual).max(axis=1)
+            near = miss <= _ENOUGH * np.abs(state.unknowns).max(axis=1)
+            # A resolvent lies in the upper half plane.
+            solved[left] = near & np.all(state.g.imag > -1e-6 * np.abs(state.g), axis=1)
+            open_ = ~solved[left]
+            if not open_.any():
                 break
-            jacobian = self.jacobian(state, surrogate.omega(state.y))
-            change = np.linalg.solve(identity - jacobian, state.residual[..., None])[..., 0]
-            unknowns = unknowns + change
-        return state
+            left, state = left[open_], State(*(part[open_] for part in state))
+            jacobian = self.jacobian(state, slopes.omega(state.y))
+            identity = np.eye(2 * self.n_classes)
+            unknowns[left] += np.linalg.solve(identity - jacobian, state.residual[..., None])[
+                ..., 0
+            ]
+        return unknowns, solved
 
     # --------------------------------------------------------------------------- real points
 

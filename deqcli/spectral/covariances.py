@@ -36,6 +36,11 @@ class Covariances(abc.ABC):
     #: What has the same interface, is cheap, and comes near.
     surrogate: Commuting
 
+    @property
+    def exact(self) -> Covariances:
+        """What has the same interface and expands nothing, at whatever cost."""
+        return self
+
     @abc.abstractmethod
     def response(self, y: Numbers) -> Numbers:
         """Return h, of shape (..., K), for y of shape (..., K)."""
@@ -339,6 +344,11 @@ class General(Covariances):
         flat = whole.reshape(len(whole), -1)
         return np.stack([flat @ (c @ c).ravel() for c in whole]) / self.dimension
 
+    @property
+    def exact(self) -> General:
+        """See :class:`Covariances`."""
+        return Inverted(self.surrogate, self.rest, self.squares, self.means)
+
     def mixed(self, slopes: Array, shares: Array) -> General:
         """See :class:`Covariances`; what slopes add is that of the diagonals."""
         return replace(self, surrogate=self.surrogate.mixed(slopes, shares))
@@ -347,3 +357,36 @@ class General(Covariances):
     def grams(self) -> Array:
         """See :class:`Covariances`."""
         return self.surrogate.grams
+
+
+@dataclass(frozen=True)
+class Inverted(General):
+    r"""The same without an expansion: responses cost :math:`O(p^3)`, Omega K times as much.
+
+    Where y is large, classes differ in it and a covariance hardly varies in some direction, an
+    expansion is too coarse.
+    """
+
+    def response(self, y: Numbers) -> Numbers:
+        """See :class:`Covariances`."""
+        matrices = self.matrices
+        flat = [self._psi(matrices, at).ravel() for at in y.reshape(-1, len(matrices))]
+        traces = np.stack(flat) @ matrices.reshape(len(matrices), -1).T
+        plain = replace(self.surrogate, slopes=None).response(y)
+        return np.asarray(traces.reshape(y.shape) / self.dimension) + (
+            self.surrogate.response(y) - plain
+        )
+
+    def omega(self, y: Numbers) -> Numbers:
+        """See :class:`Covariances`."""
+        matrices = self.matrices
+        k, found = len(matrices), []
+        for at in y.reshape(-1, k):
+            products = matrices @ self._psi(matrices, at)
+            turned = np.swapaxes(products, 1, 2)
+            found.append(products.reshape(k, -1) @ turned.reshape(k, -1).T)
+        plain = replace(self.surrogate, slopes=None).omega(y)
+        return np.reshape(found, (*y.shape, k)) / self.dimension + self.surrogate.omega(y) - plain
+
+    def _psi(self, matrices: Array, y: Numbers) -> Numbers:
+        return np.asarray(np.linalg.inv(np.eye(self.dimension) + np.tensordot(y, matrices, 1)))

@@ -23,7 +23,7 @@ from deqcli.spectral.coupled import Coupled, State
 from deqcli.spectral.covariances import Commuting, Covariances
 from deqcli.spectral.forms import Model, own_norm_form, papers_form
 from deqcli.spectral.from_moments import covariances_of
-from deqcli.spectral.series import Series, Span
+from deqcli.spectral.series import Series, Span, scaled
 from deqcli.spectral.spikes import LowRank, Spike, SpikeFinder
 from deqcli.spectral.support import (
     Atom,
@@ -45,6 +45,8 @@ _SECOND = 2.056
 # Points in each interval at which the distribution is known, and beyond which so is the density
 # where every point costs matrix inverses.
 _NODES, _COSTLY_NODES = 400, 40
+# How much of all a density may lack or have too much.
+_LOST = 0.005
 
 
 class Mixture(Protocol):
@@ -193,11 +195,25 @@ class SpectralLaw(Displayed):
 
     @cached_property
     def _series(self) -> tuple[Series, ...]:
-        count = _COSTLY_NODES if self._costly else _NODES
-        return tuple(
-            Series.of(self._solved, Span(*interval), count, halved=not self._costly)
-            for interval in self.edges
-        )
+        spans = [Span(*interval) for interval in self.edges]
+        if not self._costly:
+            return tuple(Series.of(self._solved, span, _NODES, halved=True) for span in spans)
+        surrogate = self.equations.surrogate
+        cheap = replace(self, equations=surrogate, edges=intervals_of(surrogate, self.atoms))
+        if len(cheap.edges) != len(spans):
+            return tuple(Series.of(self._solved, span, _COSTLY_NODES, False) for span in spans)
+        found = []
+        for interval, span in zip(cheap.edges, spans, strict=True):
+            near = scaled(cheap._solved, Span(*interval), self._solved, span, _COSTLY_NODES)
+            found.append(Series.of(near, span, _NODES, halved=True))
+        mass = sum(atom.mass for atom in self.atoms)
+        mass += sum(float(series.distribution(np.array(series.span.right))) for series in found)
+        if abs(mass - 1) > _LOST:
+            raise ConvergenceError(
+                f"the density found has {mass:.3f} of all eigenvalues; give `covariances` without "
+                "directions in which one hardly varies and another does."
+            )
+        return tuple(found)
 
 
 def _points(x: ArrayLike) -> Array:

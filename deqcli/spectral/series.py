@@ -8,12 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import dct
+from scipy.interpolate import PchipInterpolator
 
 Array = NDArray[np.float64]
 
 # A piece is halved if the last of its coefficients have more mass than this, so many times at most,
 # and how many points the halves have.
 _MASS, _HALVINGS, _PIECE_NODES = 1e-5, 20, 48
+# Logarithms of how near to an interval's ends, as angles, ratios are known.
+_FARTHEST = 6.0
 
 
 @dataclass(frozen=True)
@@ -136,3 +139,36 @@ class Series:
         place = np.clip(np.searchsorted(self.ends, angle, "right") - 1, 0, len(self.pieces) - 1)
         left, right = self.ends[place], self.ends[place + 1]
         return angle, place, (2 * angle - left - right) / (right - left)
+
+
+def scaled(
+    cheap: Callable[[Array], Array],
+    near: Span,
+    density: Callable[[Array], Array],
+    span: Span,
+    count: int,
+) -> Callable[[Array], Array]:
+    """Return a density that is cheap, times what it lacks at ``count`` points.
+
+    Parameters
+    ----------
+    cheap : callable
+        A density on ``near``, with whose ends those of ``span`` are.
+    density : callable
+        The density on ``span``.
+    """
+
+    def moved(points: Array) -> Array:
+        stretch = (near.right - near.left) / (span.right - span.left)
+        return cheap(np.clip(near.left + stretch * (points - span.left), near.left, near.right))
+
+    place = np.linspace(-_FARTHEST, _FARTHEST, count)
+    points = span.points(2 * np.arctan(np.exp(place)))
+    ratio = PchipInterpolator(place, density(points) / moved(points))
+
+    def at(points: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            place = np.log(np.tan(0.5 * span.angles(points)))
+        return moved(points) * ratio(np.clip(place, -_FARTHEST, _FARTHEST))
+
+    return at

@@ -9,7 +9,7 @@ import pytest
 
 import deqcli
 from deqcli.data.mixture import toeplitz
-from deqcli.errors import DataError, InputError
+from deqcli.errors import ConvergenceError, DataError, InputError
 from deqcli.predicted import findings_of, sentences_of
 from deqcli.scalars import Coefficients
 from deqcli.spectral.spikes import Spike
@@ -301,6 +301,36 @@ def test_isolated_eigenvalues_push_the_bulk(norm):
     # The mean is known to 0.008; the push is 0.12 to 0.2.
     assert law.largest == pytest.approx(np.mean(largest), abs=0.02)
     assert alone.largest - np.mean(largest) > 0.1
+
+
+def test_directions_of_little_variance_that_covariances_do_not_share():
+    """The density has a peak at its left end, which an expansion around a mean would miss."""
+    n = p = 200
+    G = np.random.default_rng(5).standard_normal((p, p // 2))
+    full = 2 * G @ G.T / p + 0.01 * np.eye(p)
+    mixture = deqcli.GaussianMixture(np.zeros((2, p)), [full, np.linspace(0.3, 1.7, p)])
+    counts = [120, 80]
+    law = deqcli.spectral_law(mixture, counts, Coefficients(1.0, 0.0, 0.0, 2.0, 1.0))
+    assert float(law.distribution(law.edge + 1)) == pytest.approx(1, abs=1e-3)
+    rng = np.random.default_rng(0)
+    draws = [mixture.sample(n, rng, np.array(counts)).X for _ in range(20)]
+    every = np.sort(np.concatenate([np.linalg.eigvalsh(X @ X.T) for X in draws])) + 1
+    x = np.quantile(every, np.linspace(0.01, 0.99, 99))
+    np.testing.assert_allclose(law.distribution(x), np.linspace(0.01, 0.99, 99), atol=0.006)
+    # One at a time points are solved as they are, many together from a series.
+    inside = np.linspace(law.edges[0][0] + 0.001, law.edge - 0.05, 60)
+    one_by_one = [float(law.density(point)) for point in inside[::6]]
+    np.testing.assert_allclose(law.density(inside)[::6], one_by_one, rtol=0.02)
+
+
+def test_nearly_singular_covariances_are_told():
+    p = 100
+    G = np.random.default_rng(5).standard_normal((p, p // 2))
+    covariances = [2 * G @ G.T / p + 1e-5 * np.eye(p), np.linspace(0.3, 1.7, p)]
+    mixture = deqcli.GaussianMixture(np.zeros((2, p)), covariances)
+    law = deqcli.spectral_law(mixture, [60, 40], Coefficients(1.0, 0.0, 0.0, 2.0, 1.0))
+    with pytest.raises(ConvergenceError, match="of all eigenvalues"):
+        law.distribution(1.0)
 
 
 def four(p, norms, traces):
