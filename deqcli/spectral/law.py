@@ -133,7 +133,7 @@ class SpectralLaw(Displayed):
         With a density :math:`\frac A\pi\sqrt{E - \lambda}` near the edge E it is
         :math:`E + (nA)^{-2/3}E[TW_1]` by the Tracy-Widom law, and what isolated eigenvalues push
         it inwards (and those that nearly are, outwards), each by less than the distance of two
-        eigenvalues there.
+        eigenvalues there. Of few samples it is at least the last interval's left end.
         """
         if not self.edges or self.edges[-1][1] < self.edge:
             return self.edge
@@ -146,7 +146,7 @@ class SpectralLaw(Displayed):
         finder = SpikeFinder(self.equations, self.low_rank, int(self.counts.sum()))
         push, most = finder.push(inside), _SECOND * unit
         moved = float(np.sum(push * most / np.hypot(push, most)))
-        return float(min(right + _TRACY_WIDOM * unit + moved, right))
+        return float(np.clip(right + _TRACY_WIDOM * unit + moved, left, right))
 
     def density(self, x: ArrayLike) -> Array:
         """Return the density of the bulk, of the shape of ``x``; zero outside of the edges.

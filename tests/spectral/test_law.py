@@ -333,6 +333,15 @@ def test_nearly_singular_covariances_are_told():
         law.distribution(1.0)
 
 
+def test_the_largest_of_a_bulk_is_in_it():
+    """A few samples are no large n, and what parts of small rank push is as wide as the bulk."""
+    mixture = deqcli.GaussianMixture.papers(60)
+    for counts, act in [((1, 0), "relu"), ((2, 3), "abs"), ((3, 3), "abs")]:
+        s = scalars_of(mixture, counts, act, 0.1)
+        law = deqcli.spectral_law(mixture, counts, s, form="own-norm")
+        assert law.edges[-1][0] <= law.largest <= law.edges[-1][1]
+
+
 def four(p, norms, traces):
     basis, _ = np.linalg.qr(np.random.default_rng(1).standard_normal((p, 4)))
     return deqcli.GaussianMixture((basis * np.array(norms)).T, list(traces))
