@@ -144,7 +144,7 @@ class SpectralLaw(Displayed):
         rise = float(self.equations.shares @ inside.g.imag) / np.sqrt(near)
         unit = (self.counts.sum() * rise) ** (-2 / 3)
         finder = SpikeFinder(self.equations, self.low_rank, int(self.counts.sum()))
-        push, most = finder.push(inside), _SECOND * unit
+        push, most = finder.push(inside, len(self.above)), _SECOND * unit
         moved = float(np.sum(push * most / np.hypot(push, most)))
         return float(np.clip(right + _TRACY_WIDOM * unit + moved, left, right))
 

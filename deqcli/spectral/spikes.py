@@ -111,6 +111,8 @@ class SpikeFinder:
         size = np.sqrt(equations.covariances.dimension)
         # The unit of features' variances, which samples' are divided by.
         self.unit = float(equations.shares @ equations.covariances.traces[equations.classes])
+        # Negative eigenvalues of Phi far away.
+        self._at_infinity = k + int(np.sum(low_rank.signs < 0))
         linear = np.sqrt(self.unit) * low_rank.linear
         self._squares = shares * linear**2
         self._cross = size * (shares * linear)[:, None] * low_rank.columns
@@ -163,7 +165,7 @@ class SpikeFinder:
         balance = 1 / np.sqrt(np.maximum(sizes, least))
         return balance[:, None] * phi * balance, balance
 
-    def push(self, state: State) -> Array:
+    def push(self, state: State, isolated: int) -> Array:
         r"""Return by how much parts of small rank move the bulk's largest eigenvalue.
 
         The eigenvalue :math:`\lambda_1` of :math:`H_0` with vector u adds
@@ -176,10 +178,18 @@ class SpikeFinder:
         ----------
         state : State
             A solution just inside the edge.
+        isolated : int
+            How many eigenvalues are isolated above it. Parts that seem to have made more, as near
+            as they are to it, push outwards.
         """
         phi = self.phi(state)
         density = self.n * float(self.equations.shares @ state.g.imag)
-        return np.linalg.eigvals(np.linalg.solve(phi.real, phi.imag / density)).real
+        push = np.linalg.eigvals(np.linalg.solve(phi.real, phi.imag / density)).real
+        seeming = int(np.sum(np.linalg.eigvalsh(self.balanced(state)[0].real) < 0))
+        more = max(seeming - self._at_infinity - isolated, 0)
+        inwards = np.argsort(push)[:more]
+        push[inwards] = np.abs(push[inwards])
+        return push
 
     def outside(self, pieces: Sequence[tuple[float, float]]) -> tuple[Spike, ...]:
         """Return all isolated eigenvalues, the largest first.
@@ -251,12 +261,11 @@ class SpikeFinder:
             inner = [point for point in points if outwards * (point - inside) > 0]
             return next((point for point in inner if solve(point) is not None), inside)
 
-        at_infinity = self.equations.n_classes + int(np.sum(self.low_rank.signs < 0))
         left = end(low, -1) if np.isfinite(low) else inside
         right = end(high, +1) if np.isfinite(high) else inside
-        while np.isinf(high) and negative(right) > at_infinity:
+        while np.isinf(high) and negative(right) > self._at_infinity:
             right += max(span, abs(right))
-        while np.isinf(low) and negative(left) < at_infinity:
+        while np.isinf(low) and negative(left) < self._at_infinity:
             left -= max(span, abs(left))
         if left >= right:
             return []

@@ -342,6 +342,20 @@ def test_the_largest_of_a_bulk_is_in_it():
         assert law.edges[-1][0] <= law.largest <= law.edges[-1][1]
 
 
+def test_an_eigenvalue_that_is_nearly_isolated_does_not_push_inwards():
+    """It is nearer to the edge than isolated ones are looked for: the largest of the bulk."""
+    p, counts = 500, (300, 200)
+    rng = np.random.default_rng(5)
+    rng.standard_normal((2, p, p))
+    full = [G @ G.T / 1000 + 1e-6 * np.eye(p) for G in rng.standard_normal((2, p, 1000))]
+    mixture = deqcli.GaussianMixture(2 * np.eye(2, p), full)
+    s = scalars_of(mixture, counts)
+    law = deqcli.spectral_law(mixture, list(counts), s)
+    values, _ = simulate(mixture, counts, s, "ck", "papers", draws=4)
+    assert len(law.above) == 1
+    assert law.largest == pytest.approx(values[:, -2].mean(), rel=0.02)
+
+
 def four(p, norms, traces):
     basis, _ = np.linalg.qr(np.random.default_rng(1).standard_normal((p, 4)))
     return deqcli.GaussianMixture((basis * np.array(norms)).T, list(traces))
