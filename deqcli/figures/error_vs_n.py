@@ -36,12 +36,19 @@ def draw(table: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(COLUMN, 3.6), layout="constrained")
     axes = figure.subplots()
     acts = list(dict.fromkeys(table["act"]))
+    # What has no slope is exact: rounding would take up the axis.
+    table = table.assign(error=table["error"].where(table["slope"].notna()))
+    if "own_error" in table:
+        table["own_error"] = table["own_error"].where(table["own_slope"].notna())
     own = "own_error" in table and table["own_error"].notna().any()
     for k, act in enumerate(acts):
         rows = table[table["act"] == act]
         # Where colours begin again, markers are others.
         turn, place = divmod(k, len(_COLORS))
         color, marker = _COLORS[place], _MARKERS[(place + turn) % len(_MARKERS)]
+        if rows["error"].isna().all():
+            axes.plot([], [], color=color, marker=marker, label=f"{activation_title(act)}, exact")
+            continue
         label = f"{activation_title(act)}, slope {_slope(rows['slope'])}"
         if own and rows["own_error"].notna().any():
             label += f"; {_slope(rows['own_slope'])}"
@@ -53,10 +60,12 @@ def draw(table: pd.DataFrame) -> Figure:
         _line(axes, rows, "error", color, {"marker": marker, "label": label})
     sizes = np.array(sorted(set(table["n"])), dtype=float)
     means = table.groupby("n")["error"].mean()
-    # The guide hangs below the papers' lines, where it crosses none of them.
-    height = 0.6 * float((table.groupby("n")["error"].min() * np.sqrt(means.index)).min())
-    guide = height / np.sqrt(sizes)
-    axes.plot(sizes, guide, "k--", lw=0.8, label=r"$n^{-1/2}$")
+    if means.notna().any():
+        # The guide hangs below the papers' lines, where it crosses none of them.
+        height = 0.6 * float((table.groupby("n")["error"].min() * np.sqrt(means.index)).min())
+        guide = height / np.sqrt(sizes)
+        axes.plot(sizes, guide, "k--", lw=0.8, label=r"$n^{-1/2}$")
+        axes.set_yscale("log")
     if own:
         lowest = table.groupby("n")["own_error"].min()
         height = 0.6 * float((lowest * lowest.index).min())
@@ -64,7 +73,6 @@ def draw(table: pd.DataFrame) -> Figure:
         axes.plot([], [], color="grey", ls=(0, (4, 1.5)), label="open: own norms")
         axes.plot([], [], color="grey", ls=":", label="their error, predicted")
     axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
     axes.set_xlabel("number of samples n")
     first = table.iloc[0]
     letter = KERNEL_LABELS[first["kernel"]]

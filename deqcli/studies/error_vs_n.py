@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 # The rate is a limit: at these sizes a fitted slope may miss it by a little.
 RATE = Claim("−1/2, fitted ≤ −0.45", most=-0.45)
+# Relative errors below this are rounding.
+_ROUNDING = 1e-12
 _CLAIMED = ("relu", "tanh", "swish", "lrelu")
 
 
@@ -258,7 +260,11 @@ class ErrorVsN(Study[ErrorSettings, ErrorSettings]):
         last = table[table["n"] == table["n"].max()].groupby("act", sort=False)
         gains = (last["error"].mean() / last["own_error"].mean()).dropna().to_dict()
         own = {act: value for act, value in own_slopes.items() if not math.isnan(value)}
-        return Assembled(table, {"slopes": slopes, "own_slopes": own, "own_gains": gains})
+        found = {act: value for act, value in slopes.items() if not math.isnan(value)}
+        exact = [act for act in slopes if act not in found]
+        return Assembled(
+            table, {"slopes": found, "exact": exact, "own_slopes": own, "own_gains": gains}
+        )
 
     def sentences(self, findings: Mapping[str, Any]) -> Iterable[str]:
         for act, value in findings["slopes"].items():
@@ -269,6 +275,9 @@ class ErrorVsN(Study[ErrorSettings, ErrorSettings]):
                     f"{findings['own_gains'][act]:.3g} times nearer at the largest n"
                 )
             yield text
+        # Records of former versions do not say.
+        for act in findings.get("exact", ()):
+            yield f"{act}: exact, to rounding"
 
     def quantities(self, settings: ErrorSettings) -> Sequence[Quantity]:
         return tuple(
@@ -283,10 +292,12 @@ class ErrorVsN(Study[ErrorSettings, ErrorSettings]):
 
 
 def _slopes(table: pd.DataFrame, column: str) -> dict[str, float]:
-    """Return the slope of each activation's mean error, NaN where it has none."""
+    """Return the slope of each activation's mean error, NaN where that is rounding or none."""
     means = table.groupby(["act", "n"], sort=False)[column].mean().reset_index()
     return {
         str(act): slope(group["n"].to_numpy(), group[column].to_numpy())
+        if (group[column] > _ROUNDING).all()
+        else math.nan
         for act, group in means.groupby("act", sort=False)
     }
 

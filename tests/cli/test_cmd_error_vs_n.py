@@ -75,3 +75,12 @@ def test_bad_input(deqcli, tmp_path, arguments, words):
     assert refused.code == 2
     assert words in refused.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_equivalent_that_is_exact_has_no_slope(deqcli):
+    done = deqcli(
+        "error-vs-n", "--act", "abs,identity", "--n", "64,128", "--trials", "1", "-j", "1"
+    )
+    assert "identity: exact, to rounding" in done.err
+    assert "identity: slope" not in done.err
+    assert "abs: slope" in done.err

@@ -204,6 +204,18 @@ def test_each_of_nine_activations_has_its_own_colour_and_marker():
     assert len({(x.get_color(), x.get_marker()) for x in lines}) == 20
 
 
+@pytest.mark.parametrize("others", [["relu", "tanh"], []])
+def test_errors_that_are_rounding_are_named_and_not_drawn(others):
+    table = errors()
+    exact = table[table["act"] == "tanh"].assign(act="identity", slope=np.nan, own_slope=np.nan)
+    exact = exact.assign(error=1e-16 * exact["n"], own_error=1e-16 * exact["n"])
+    drawn = pd.concat([table[table["act"].isin(others)], exact], ignore_index=True)
+    axes = error_vs_n.draw(drawn).axes[0]
+    assert [line.get_label() for line in axes.lines if "exact" in line.get_label()]
+    drawn = np.concatenate([line.get_ydata() for line in axes.lines])
+    assert drawn.size == 0 or drawn.min() > 1e-3
+
+
 @pytest.mark.parametrize("name", ["lrelu:slope=0.1", "maxlin:a=1.2,b=0.3"])
 def test_figures_have_peoples_names_of_activations(name):
     title = spectrum.draw(spectrum_table().assign(act=name)).legends[0].get_title().get_text()
