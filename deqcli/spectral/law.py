@@ -238,9 +238,10 @@ def spectral_law(
     Parameters
     ----------
     mixture : GaussianMixture
-        Any covariances. Full ones that do not commute cost matrix inverses. A few directions
-        in which covariances are far larger than in all others make isolated eigenvalues, or, if
-        covariances do not commute, short intervals of the bulk.
+        Any positive definite covariances, but the own-norm form needs an effective dimension,
+        (tr C)^2 / tr C^2, of the order of n (theory.md §10). Full ones that do not commute cost
+        matrix inverses. A few directions in which covariances are far larger than in all others
+        make isolated eigenvalues, or, if covariances do not commute, short intervals of the bulk.
     counts : sequence of K int
         Samples of each class; classes without samples play no role.
     scalars : ImplicitScalars, ExplicitScalars or Coefficients
