@@ -20,8 +20,8 @@ def draw(table: pd.DataFrame) -> Figure:
     Parameters
     ----------
     table : DataFrame
-        Columns act, ratio, mean_norm, trial, alignment, predicted, threshold, n, kernel, sigma_a2,
-        as ``deqcli visible`` writes them.
+        Columns act, ratio, mean_norm, kind, trial, alignment, predicted, threshold, n, kernel,
+        sigma_a2, as ``deqcli visible`` writes them.
     """
     figure = Figure(figsize=(COLUMN, 3.0), layout="constrained")
     axes = figure.subplots()
@@ -30,9 +30,10 @@ def draw(table: pd.DataFrame) -> Figure:
         rows, color = table[table["ratio"] == ratio], _COLORS[k % len(_COLORS)]
         axes.axvline(rows["threshold"].iloc[0], color=color, ls=":", lw=0.8)
         for place, act in enumerate(acts):
-            some = rows[rows["act"] == act].groupby("mean_norm")
+            of_act = rows[rows["act"] == act]
+            some = of_act[of_act["kind"] == "measured"].groupby("mean_norm")
             label = f"p/n = {ratio:g}, predicted" if place == 0 else None
-            line = some["predicted"].mean()
+            line = of_act.groupby("mean_norm")["predicted"].first()
             # Nothing up to the threshold, which need not be among the norms.
             line[float(rows["threshold"].iloc[0])] = 0.0
             line = line.sort_index()
@@ -58,10 +59,11 @@ def draw(table: pd.DataFrame) -> Figure:
     axes.set_ylim(-0.03, 1.0)
     axes.set_xlabel(r"norm of the means $\pm\mu$")
     axes.set_ylabel("classes in the eigenvector")
-    first = table.iloc[0]
+    measured = table[table["kind"] == "measured"]
+    first = measured.iloc[0]
     title = (
         f"${KERNEL_LABELS[first['kernel']]}$, $\\sigma_a^2$ = {first['sigma_a2']:g}, "
-        f"n = {first['n']}, {of_trials(table)}"
+        f"n = {first['n']}, {of_trials(measured)}"
     )
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(

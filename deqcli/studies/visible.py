@@ -15,15 +15,15 @@ from deqcli.study import Assembled, Study, Tolerance
 from deqcli.vocabulary import ACTIVATIONS, Kernel
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from deqcli.data.laws import Inputs
     from deqcli.data.mixture import GaussianMixture
     from deqcli.study import Arrays, Load
 
 # Among these leading eigenvectors is the one that carries the classes, if any does: before it
 # there may be those of the mean and of the norms.
 _LEADING = 4
+# Points of the predicted lines between the least and the largest norm.
+_LINE = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +92,7 @@ class Visible(Study[VisibleSettings, VisibleSettings]):
         "--act relu,lrelu,tanh --kernel ntk --ratio 0.5,2 --trials 2",
         "--n 200 --mean-norm 0.5,1,1.5,2",
     )
+    version = 2
     quick = {"n": 200, "trials": 2}
     constants = {(): ("n", "kernel", "sigma_a2"), ("ratio",): ("p", "threshold")}
     tolerances = {
@@ -105,12 +106,16 @@ class Visible(Study[VisibleSettings, VisibleSettings]):
         return settings
 
     def points(self, settings: VisibleSettings) -> dict[str, tuple[Any, ...]]:
-        """Return the points with the largest matrices first."""
-        return {
+        """Return the points with the largest matrices first, and then those of the lines."""
+        ratios = sorted(settings.ratio, reverse=True)
+        points: dict[str, tuple[Any, ...]] = {
             _key(ratio, norm, trial): (ratio, norm, trial)
-            for ratio in sorted(settings.ratio, reverse=True)
+            for ratio in ratios
             for norm in settings.mean_norm
             for trial in range(settings.trials)
+        }
+        return points | {
+            _key(ratio, norm): (ratio, norm) for ratio in ratios for norm in line(settings)
         }
 
     def memory(self, settings: VisibleSettings) -> int:
@@ -119,58 +124,55 @@ class Visible(Study[VisibleSettings, VisibleSettings]):
         n, p = settings.n, settings.dimension(max(settings.ratio))
         return peak(loading=24 * n * p, held=8 * n * p, work=36 * n * n)
 
-    def compute(self, settings: VisibleSettings, ratio: float, norm: float, trial: int) -> Arrays:
-        """Measure the share of the classes for every activation on one data set."""
+    def compute(
+        self, settings: VisibleSettings, ratio: float, norm: float, trial: int | None = None
+    ) -> Arrays:
+        """Measure the share of the classes for every activation on one data set, or predict it."""
         import numpy as np
-        from scipy.sparse.linalg import eigsh
 
         from deqcli.data.laws import Inputs
-        from deqcli.models import deq_model
 
         mixture = _mixture(settings.dimension(ratio), norm)
         # The stream does not know the activation: all of them see the same samples.
-        data = mixture.sample(settings.n, self.stream(settings, str(ratio), str(norm), trial))
+        rng = self.stream(settings, str(ratio), str(norm), trial or 0)
+        data = mixture.sample(settings.n, rng)
         inputs = Inputs(data, mixture.statistics(np.bincount(data.y)), mixture)
-        contrast = np.where(data.y == 0, 1.0, -1.0)
-        contrast -= contrast.mean()
-        contrast /= np.linalg.norm(contrast)
-        measured = []
-        for act in settings.act:
-            model = deq_model(inputs, act, settings.sigma_a2, settings.sigma_b2)
-            (kernel,) = model.kernel(settings.kernel)
-            start = np.random.default_rng(0).standard_normal(settings.n)
-            values, vectors = eigsh(kernel, k=_LEADING, which="LA", v0=start)
-            shares = (contrast @ vectors) ** 2
-            place = int(shares.argmax())
-            law = None if trial else _law(settings, model.scalars, mixture, data.y)
-            measured.append((shares[place], values[place], *(law or (np.nan, np.nan))))
-        names = ("alignment", "eigenvalue", "predicted", "edge")
-        return dict(zip(names, np.array(measured).T, strict=True))
+        found, names = _measured, ("alignment", "eigenvalue")
+        if trial is None:
+            found, names = _predicted, ("predicted", "edge")
+        rows = [found(settings, inputs, act) for act in settings.act]
+        return dict(zip(names, np.array(rows).T, strict=True))
 
     def assemble(self, settings: VisibleSettings, load: Load) -> Assembled:
-        """Make the table, one row an activation, ratio, norm and trial."""
+        """Make the table, one row an activation, ratio, norm and trial, and those of the lines."""
         import pandas as pd
 
         from deqcli.activations import activation
 
         rows = []
         for ratio in settings.ratio:
-            for norm in settings.mean_norm:
-                found = [load(_key(ratio, norm, trial)) for trial in range(settings.trials)]
+            for norm in line(settings):
+                told = load(_key(ratio, norm))
+                trials = range(settings.trials) if norm in settings.mean_norm else ()
+                found = [load(_key(ratio, norm, trial)) for trial in trials]
                 for place, name in enumerate(settings.act):
+                    row = {
+                        "act": activation(name).name,
+                        "ratio": ratio,
+                        "p": settings.dimension(ratio),
+                        "mean_norm": norm,
+                        "predicted": float(told["predicted"][place]),
+                        "edge": float(told["edge"][place]),
+                        "threshold": threshold(settings.n, settings.dimension(ratio)),
+                    }
+                    rows.append({**row, "kind": "predicted", "trial": -1})
                     rows += [
                         {
-                            "act": activation(name).name,
-                            "ratio": ratio,
-                            "p": settings.dimension(ratio),
-                            "mean_norm": norm,
+                            **row,
+                            "kind": "measured",
                             "trial": trial,
                             "alignment": float(point["alignment"][place]),
                             "eigenvalue": float(point["eigenvalue"][place]),
-                            # What is predicted does not depend on the trial.
-                            "predicted": float(found[0]["predicted"][place]),
-                            "edge": float(found[0]["edge"][place]),
-                            "threshold": threshold(settings.n, settings.dimension(ratio)),
                         }
                         for trial, point in enumerate(found)
                     ]
@@ -178,7 +180,8 @@ class Visible(Study[VisibleSettings, VisibleSettings]):
             n=settings.n, kernel=settings.kernel, sigma_a2=settings.sigma_a2
         )
         keys = ["act", "ratio", "mean_norm"]
-        means = table.groupby(keys, sort=False)[["alignment", "predicted"]].mean()
+        measured = table[table["kind"] == "measured"]
+        means = measured.groupby(keys, sort=False)[["alignment", "predicted"]].mean()
         gaps = (means["alignment"] - means["predicted"]).abs()
         return Assembled(
             table,
@@ -232,8 +235,18 @@ def threshold(n: int, p: int) -> float:
     return float((p / n) ** 0.25)
 
 
-def _key(ratio: float, norm: float, trial: int) -> str:
-    return f"ratio={ratio:g} norm={norm:g} trial={trial}"
+def line(settings: VisibleSettings) -> tuple[float, ...]:
+    """Return the norms at which shares are predicted: those measured, and some between."""
+    import numpy as np
+
+    norms = settings.mean_norm
+    between = np.linspace(min(norms), max(norms), _LINE) if len(norms) > 1 else ()
+    return tuple(sorted({float(f"{norm:.6g}") for norm in between} | set(norms)))
+
+
+def _key(ratio: float, norm: float, trial: int | None = None) -> str:
+    where = f"ratio={ratio:g} norm={norm:g}"
+    return where if trial is None else f"{where} trial={trial}"
 
 
 def _mixture(p: int, norm: float) -> GaussianMixture:
@@ -246,15 +259,36 @@ def _mixture(p: int, norm: float) -> GaussianMixture:
     return GaussianMixture(means, [1.0, 1.0])
 
 
-def _law(
-    settings: VisibleSettings, scalars: Any, mixture: GaussianMixture, y: NDArray[np.int64]
-) -> tuple[float, float]:
+def _measured(settings: VisibleSettings, inputs: Inputs, act: str) -> tuple[float, float]:
+    """Return the largest share of the classes in a leading eigenvector, and its eigenvalue."""
+    import numpy as np
+    from scipy.sparse.linalg import eigsh
+
+    from deqcli.models import deq_model
+
+    contrast = np.where(inputs.data.y == 0, 1.0, -1.0)
+    contrast -= contrast.mean()
+    contrast /= np.linalg.norm(contrast)
+    model = deq_model(inputs, act, settings.sigma_a2, settings.sigma_b2)
+    (kernel,) = model.kernel(settings.kernel)
+    start = np.random.default_rng(0).standard_normal(settings.n)
+    values, vectors = eigsh(kernel, k=_LEADING, which="LA", v0=start)
+    shares = (contrast @ vectors) ** 2
+    place = int(shares.argmax())
+    return float(shares[place]), float(values[place])
+
+
+def _predicted(settings: VisibleSettings, inputs: Inputs, act: str) -> tuple[float, float]:
     """Return the share of the classes in the eigenvector with most of it, and the bulk's edge."""
     import numpy as np
 
+    from deqcli.models import deq_model
     from deqcli.spectral.law import spectral_law
 
-    law = spectral_law(mixture, np.bincount(y), scalars, settings.kernel)
+    scalars = deq_model(inputs, act, settings.sigma_a2, settings.sigma_b2).scalars
+    assert scalars is not None
+    assert inputs.mixture is not None
+    law = spectral_law(inputs.mixture, np.bincount(inputs.data.y), scalars, settings.kernel)
     return max((spike.informative for spike in law.above), default=0.0), law.edge
 
 

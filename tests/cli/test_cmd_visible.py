@@ -13,7 +13,8 @@ def test_classes_show_above_the_threshold(deqcli):
     done = deqcli("visible", "--n", "200", "--ratio", "1,2", "--mean-norm", "0.4,3", "--trials",
                   "2", "--name", "v", "-j", "1")  # fmt: skip
     assert done.code == 0
-    table = tables.read(Path("results/v.csv"))
+    written = tables.read(Path("results/v.csv"))
+    table = written[written["kind"] == "measured"]
     assert len(table) == 2 * 2 * 2 * 2
     near, far = table[table["mean_norm"] == 0.4], table[table["mean_norm"] == 3]
     assert (near["predicted"] == 0).all()
@@ -26,6 +27,13 @@ def test_classes_show_above_the_threshold(deqcli):
     found = json.loads(Path("results/v.json").read_text())["findings"]
     assert found["thresholds"]["2"] == pytest.approx(2**0.25)
     assert "p/n = 1: classes show from means of norm 1 on" in done.err
+    # Between the norms that are measured the line is the closed form, not straight.
+    between = written[(written["kind"] == "predicted") & (written["ratio"] == 2)]
+    between = between[between["mean_norm"].between(1.3, 2.9)]
+    assert len(between) >= 10
+    square = between["mean_norm"] ** 2
+    share = (1 - 2 / square**2) / (1 + 1 / square)
+    np.testing.assert_allclose(between["predicted"], share, atol=0.02)
 
 
 @pytest.mark.parametrize(
