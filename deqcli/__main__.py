@@ -25,6 +25,8 @@ def main() -> None:
         # end by the signal what has its exit code.
         atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     _open_streams()
+    # Notebooks name their own for all they start, which need not be installed here.
+    os.environ["MPLBACKEND"] = "agg"
     try:
         from deqcli.cli import run
 

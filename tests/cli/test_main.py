@@ -79,6 +79,16 @@ def test_python_dash_m():
     assert done.stdout == f"deqcli, version {__version__}\n"
 
 
+@pytest.mark.parametrize("backend", ["foo", "module://matplotlib_inline.backend_inline"])
+def test_the_backend_of_a_notebook_does_not_matter(backend, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "deqcli", "match", *SMALL_MATCH.split()],
+        capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "MPLBACKEND": backend},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "results" / "m.png").is_file()
+
+
 def test_unknown_command_suggests(deqcli):
     refused = deqcli("spectre")
     assert refused.code == 2
