@@ -287,8 +287,11 @@ def write_figure(path: Path, figure: Figure, label: str) -> None:
     """
     import matplotlib
 
-    # Without a salt the identifiers inside an SVG are random.
-    with matplotlib.rc_context({"svg.hashsalt": "deqcli"}), atomic_path(path) as temporary:
+    with matplotlib.rc_context(), atomic_path(path) as temporary:
+        # A matplotlibrc of the user, or of the current folder, changes no byte.
+        matplotlib.rcdefaults()
+        # Without a salt the identifiers inside an SVG are random.
+        matplotlib.rcParams["svg.hashsalt"] = "deqcli"
         if path.suffix == ".png":
             _write_png(temporary, figure, label)
         else:

@@ -3,6 +3,7 @@ import io
 import json
 import os
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
@@ -160,6 +161,18 @@ def test_figures_repeat_byte_for_byte(tmp_path, suffix):
     for mark in (b"Matplotlib v", b"CreationDate", b"<dc:date>"):
         assert mark not in data
     assert (b"0123abcd" in data) == (suffix == ".png")
+
+
+@pytest.mark.parametrize("suffix", [".png", ".pdf", ".svg"])
+def test_own_settings_of_matplotlib_change_no_byte_of_a_figure(tmp_path, suffix):
+    own = {"savefig.dpi": 50, "savefig.bbox": "tight", "savefig.facecolor": "red",
+           "pdf.compression": 0, "svg.fonttype": "none", "svg.hashsalt": "a"}  # fmt: skip
+    for stem, chosen in {"a": {}, "b": own}.items():
+        figure = STUDY.draw(pd.DataFrame({"eigenvalue": np.arange(20.0)}))
+        with mpl.rc_context(chosen):
+            files.write_figure(tmp_path / f"{stem}{suffix}", figure, "0123abcd")
+            assert all(mpl.rcParams[name] == value for name, value in chosen.items())
+    assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()
 
 
 def test_png_keeps_its_colours_and_spares_rare_ones(tmp_path):
