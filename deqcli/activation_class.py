@@ -67,6 +67,27 @@ class Activation(Displayed):
     shift: float = 0.0
     closed_form: ClosedForm | None = None
 
+    def __post_init__(self) -> None:
+        """Check what is declared, and guard functions that are not this package's."""
+        label = one_line(self.name)
+        checks.of_type(self.name, "name", str, "a text")
+        checks.of_type(self.closed_form, "closed_form", ClosedForm | None, "one, or None")
+        known: dict[str, Any] = {
+            "kinks": _kinks(self.kinks, label, checks.Range()),
+            "lipschitz": _lipschitz(self.lipschitz, label, checks.Range(least=0)),
+            "shift": checks.number(self.shift, "shift", float),
+        }
+        # Those of :meth:`from_function` and of the registry have been looked at.
+        if not isinstance(self.function, functions.Guarded | functions.Bound):
+            found = Activation.from_function(
+                self.function, self.derivative, known["kinks"], known["lipschitz"], label
+            )
+            for key in ("function", "derivative"):
+                if not functions.is_known(getattr(self, key)):
+                    known[key] = getattr(found, key)
+        for key, value in known.items():
+            object.__setattr__(self, key, value)
+
     def __call__(self, x: NDArray[Any]) -> NDArray[Any]:
         """Return ``function(x) - shift``, of the shape and floating type of ``x``."""
         return self.function(x) - self.shift if self.shift else self.function(x)
@@ -117,21 +138,10 @@ class Activation(Displayed):
             Found on a grid over [-1000, 1000] when absent; infinite if the slope still grows there,
             or the function itself jumps.
         """
-        label = one_line(getattr(function, "__name__", "function") if name is None else name)
+        label = one_line(functions.name_of(function) if name is None else name)
         function = functions.guarded(function, label)
-        if kinks is None:
-            kinks = functions.find_kinks(function, label)
-        try:
-            kinks = tuple(sorted(checks.number(kink, "kinks", float, SIZE) for kink in kinks))
-            infinite = isinstance(lipschitz, float) and lipschitz == math.inf
-            if lipschitz is not None and not infinite:
-                lipschitz = checks.number(lipschitz, "lipschitz", float, checks.NOT_NEGATIVE)
-        except InputError as error:
-            raise ActivationError(f"{label}: {error}") from None
-        except TypeError:
-            raise ActivationError(
-                f"{label}: `kinks` is {shown(kinks)}; give a tuple of numbers."
-            ) from None
+        kinks = functions.find_kinks(function, label) if kinks is None else kinks
+        kinks = _kinks(kinks, label, SIZE)
         if derivative is None:
             derivative = functions.Bound(functions.difference, function, kinks)
         else:
@@ -141,8 +151,30 @@ class Activation(Displayed):
             lipschitz = functions.steepest(derivative)
             # A difference that stops at a kink does not see a jump there.
             lipschitz = math.inf if functions.jumps(function, kinks) else lipschitz
-        elif (slope := functions.steepest_secant(function)) > 1.000001 * lipschitz:
+            return Activation(label, function, derivative, kinks, lipschitz)
+        lipschitz = _lipschitz(lipschitz, label, checks.NOT_NEGATIVE)
+        if (slope := functions.steepest_secant(function)) > 1.000001 * lipschitz:
             raise ActivationError(
                 f"{label}: `lipschitz` is {lipschitz:g}, but its slope reaches {slope:.4g}."
             )
         return Activation(label, function, derivative, kinks, lipschitz)
+
+
+def _kinks(kinks: Any, label: str, allowed: checks.Range) -> tuple[float, ...]:
+    try:
+        return tuple(sorted(checks.number(kink, "kinks", float, allowed) for kink in kinks))
+    except InputError as error:
+        raise ActivationError(f"{label}: {error}") from None
+    except TypeError:
+        raise ActivationError(
+            f"{label}: `kinks` is {shown(kinks)}; give a tuple of numbers."
+        ) from None
+
+
+def _lipschitz(lipschitz: Any, label: str, allowed: checks.Range) -> float:
+    if isinstance(lipschitz, float) and lipschitz == math.inf:
+        return lipschitz
+    try:
+        return checks.number(lipschitz, "lipschitz", float, allowed)
+    except InputError as error:
+        raise ActivationError(f"{label}: {error}") from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Hashable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -177,6 +178,20 @@ class Guarded:
         if value.dtype.kind not in "fiub":
             raise ActivationError(f"{self.label} returned values that are no real numbers.")
         return value if value.flags.writeable else value.copy()
+
+
+def is_known(function: Function) -> bool:
+    """Tell whether a function is one of numpy, scipy or this module, which needs no guard."""
+    own = isinstance(function, FunctionType) and function.__module__ == __name__
+    return own or isinstance(function, np.ufunc)
+
+
+def name_of(function: Function) -> str:
+    """Return what a function calls itself."""
+    try:
+        return str(getattr(function, "__name__", "function"))
+    except Exception:  # an object of the user's own may raise anything
+        return "function"
 
 
 def guarded(function: Function, label: str) -> Guarded:

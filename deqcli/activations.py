@@ -11,6 +11,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,9 @@ def _imported(module: str, attribute: str) -> Activation:
         sys.path.insert(0, here)
     try:
         function = getattr(importlib.import_module(module), attribute)
+        declared = {
+            key: getattr(function, key, None) for key in ("derivative", "kinks", "lipschitz")
+        }
     except ModuleNotFoundError as error:
         close = difflib.get_close_matches(module, REGISTRY, n=1)
         hint = f"; did you mean the activation {close[0]}?" if close else "."
@@ -219,13 +223,7 @@ def _imported(module: str, attribute: str) -> Activation:
         return dataclasses.replace(function, name=name)
     if not callable(function):
         raise ActivationError(f"activation {name}: {attribute!r} is not a function.")
-    return Activation.from_function(
-        function,
-        derivative=getattr(function, "derivative", None),
-        kinks=getattr(function, "kinks", None),
-        lipschitz=getattr(function, "lipschitz", None),
-        name=name,
-    )
+    return Activation.from_function(function, **declared, name=name)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -239,8 +237,8 @@ def _smooth(
     lipschitz: float,
     closed_form: ClosedForm | None = None,
 ) -> Callable[..., Activation]:
-    return lambda: Activation(
-        name, function, derivative, lipschitz=lipschitz, closed_form=closed_form
+    return cache(
+        lambda: Activation(name, function, derivative, lipschitz=lipschitz, closed_form=closed_form)
     )
 
 

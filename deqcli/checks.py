@@ -81,7 +81,7 @@ def number(value: Any, name: str, kind: type[N], allowed: Range | None = None) -
     except OverflowError:
         if kind is int:
             allowed = replace(allowed, most=min(allowed.most, _LARGEST_COUNT))
-    except (TypeError, ValueError):
+    except Exception:  # an object of the user's own may raise anything
         pass
     noun = "a whole number" if kind is int else "a finite number"
     wanted = " ".join(filter(None, [noun, allowed.range_text()]))
@@ -145,11 +145,20 @@ def shown(value: Any) -> str:
     --------
     >>> shown(range(3)), len(shown("x" * 1000))
     ('range(0, 3)', 60)
+    >>> shown(10**5000)
+    'of type int and cannot be shown'
     """
-    return one_line(repr(value), 60)
+    try:
+        text = repr(value)
+    except Exception:  # an int of more than 4300 digits, or an object of the user's own
+        text = f"of type {type(value).__name__} and cannot be shown"
+    return one_line(text, 60)
 
 
 def one_line(text: object, most: int = 200) -> str:
     """Return a text, such as another library's error, on one line and cut to a length."""
-    line = " ".join(str(text).split())
+    try:
+        line = " ".join(str(text).split())
+    except Exception:  # of the user's own
+        line = "it cannot be shown"
     return line if len(line) <= most else f"{line[: most - 3]}..."

@@ -12,7 +12,7 @@ The angle, not the correlation, because the derivative kernel of a kinked activa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ Array = NDArray[np.float64]
 _TINY = 1e-150
 
 
+@runtime_checkable
 class ClosedForm(Protocol):
     """Expectations known in closed form for one activation (without its shift)."""
 

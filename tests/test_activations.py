@@ -267,6 +267,15 @@ def module(tmp_path, monkeypatch):
 
             number = 3.0
             ready = Activation("ready", np.sin, np.cos, lipschitz=1.0)
+
+            class Closed:
+                def __getattr__(self, name):
+                    raise RuntimeError("closed")
+
+                def __call__(self, x):
+                    return x
+
+            closed = Closed()
             """
         )
     )
@@ -327,6 +336,7 @@ def test_numerical_derivative_next_to_a_kink_of_a_curved_function(tol):
         ("my_own_activations:undefined", ["not finite"]),
         ("my_own_activations:scalar_only", ["ValueError", "array"]),
         ("my_own_activations:bad_slope", ["derivative", "shape ()"]),
+        ("my_own_activations:closed", ["RuntimeError: closed"]),
         ("my_own_activations:missing", ["no 'missing'"]),
         ("my_own_activations:number", ["not a function"]),
         ("no_such_module_at_all:f", ["no_such_module_at_all", "current folder"]),

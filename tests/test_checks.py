@@ -11,7 +11,14 @@ from deqcli import study
 from deqcli.activations import Activation, activation
 from deqcli.checks import SMALLEST, Range, number
 from deqcli.cli import run
-from deqcli.errors import ActivationError, ConvergenceError, DataError, ExistenceError, InputError
+from deqcli.errors import (
+    ActivationError,
+    ConvergenceError,
+    DataError,
+    DeqcliError,
+    ExistenceError,
+    InputError,
+)
 from deqcli.finite.equilibrium import Elementwise
 from deqcli.settings import options
 
@@ -61,6 +68,26 @@ def test_the_sentence_says_how_near_to_zero_a_number_may_be():
         number(1.5, "x", int, Range(least=0))
     assert number(-1e-50, "x", float, Range(smallest=SMALLEST)) == -1e-50
     assert number(5e-324, "x", float) == 5e-324
+
+
+class Nothing:
+    def __repr__(self):
+        raise RuntimeError("nothing")
+
+    __float__ = __repr__
+
+
+@pytest.mark.parametrize("value", [10**5000, Nothing()], ids=["long", "none"])
+def test_values_that_cannot_be_shown_are_a_sentence(value):
+    for call in (
+        lambda: deqcli.implicit_scalars("tanh", 0.1, tau0=value),
+        lambda: deqcli.run("match", seed=value),
+        lambda: deqcli.run("match", jobs=value),
+        lambda: deqcli.activation(value),
+    ):
+        with pytest.raises(DeqcliError) as caught:
+            call()
+        assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -190,6 +217,54 @@ def test_own_functions_that_misbehave(function, declared, said):
         deqcli.implicit_scalars(Activation.from_function(function, name="mine", **declared), 0.1)
     assert "mine" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+class Closed:
+    """Callable, and whatever else it is asked for fails."""
+
+    def __getattr__(self, name):
+        raise RuntimeError("closed")
+
+    def __call__(self, x):
+        return np.tanh(x)
+
+
+class Silent(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+def raises_silent(x):
+    raise Silent
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ({"function": leaves_later}, "SystemExit"),
+        ({"derivative": leaves_later}, "derivative of mine failed"),
+        ({"function": 3}, "give a function"),
+        ({"derivative": np.cosh}, "its slope is"),
+        ({"kinks": None}, "`kinks` is None"),
+        ({"lipschitz": "abc"}, "`lipschitz` is 'abc'"),
+        ({"lipschitz": 0.01}, "slope reaches 1"),
+        ({"shift": "x"}, "`shift` is 'x'"),
+        ({"name": 3}, "`name` is 3"),
+        ({"closed_form": "x"}, "`closed_form` is 'x'"),
+    ],
+)
+def test_an_activation_made_by_its_constructor_is_looked_at(declared, said):
+    good = {"name": "mine", "function": lambda x: np.sin(x), "derivative": np.cos}
+    assert deqcli.activation(deqcli.Activation(**good)).shifted(1.0).lipschitz == math.inf
+    with pytest.raises(DeqcliError, match=said) as caught:
+        deqcli.Activation(**good | declared)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_object_whose_attributes_fail_is_named():
+    assert Activation.from_function(Closed()).name == "function"
+    with pytest.raises(ActivationError, match=r"\(Silent: it cannot be shown\)"):
+        activation(raises_silent)
 
 
 @pytest.mark.parametrize("kink", [0.3, 0.5, 1.0, -2.0])

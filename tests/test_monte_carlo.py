@@ -7,6 +7,7 @@ from scipy.special import erf, expit, ndtr
 from threadpoolctl import threadpool_limits
 
 import deqcli
+from deqcli.activation_functions import Bound, polynomial
 from deqcli.activations import Activation, activation
 from deqcli.bench import measure_monte_carlo
 from deqcli.errors import ConvergenceError, DataError, InputError
@@ -249,7 +250,7 @@ def test_only_converged_realizations_are_added():
 
 def test_failed_adjoint_leaves_the_realization_out():
     # The forward map is constant, the derivative that the adjoint is given is not.
-    odd = Activation("odd", np.zeros_like, lambda x: np.full_like(x, 5.0))
+    odd = Activation("odd", Bound(polynomial, (0.0,)), Bound(polynomial, (5.0,)))
     settings = Ensemble(odd, 0.5, 0.5, 100, kernels=("ntk",))
     one = simulate(data(), settings, stream(0))
     assert one.forward.converged

@@ -285,6 +285,24 @@ def own_activation(rng: Random) -> Any:
     return Activation.from_function, arguments, lambda a: deqcli.implicit_scalars(a, sigma_a2)
 
 
+def constructed_activation(rng: Random) -> Any:
+    pair = pick(rng, ((np.tanh, lambda x: 1 - np.tanh(x) ** 2), (np.sin, np.cos)))
+    function, derivative = (pick(rng, (good, good, pick(rng, OWN))) for good in pair)
+    arguments = {
+        "name": hostile(rng, "mine", 0.05),
+        "function": hostile(rng, function, 0.05),
+        "derivative": hostile(rng, derivative, 0.05),
+    }
+    choices: Arguments = {
+        "kinks": pick(rng, ((), (0.3,), None, 3)),
+        "lipschitz": pick(rng, (1.0, 0.01, "abc")),
+        "shift": 0.1,
+        "closed_form": None,
+    }
+    arguments |= {k: hostile(rng, v, 0.2) for k, v in choices.items() if rng.random() < 0.3}
+    return Activation, arguments, lambda act: deqcli.implicit_scalars(act, 0.0)
+
+
 def activation_methods(rng: Random) -> Any:
     act = deqcli.activation(pick(rng, ACTIVATIONS[:12]))
     if rng.random() < 0.5:

@@ -69,7 +69,7 @@ def anything(rng: Random) -> Any:
             {}, {"a": 1}, {1, 2}, b"x", 1j, object(), Fraction(1, 3), np.array(0.1),
             np.array([0.1]), np.array([]), [1, 2], ["tanh"], ["tanh", 3], [None], range(3),
             np.nan, int, len, pick(rng, ACTIVATIONS), np.bool_(True), np.datetime64("2020-01-01"),
-            pd.NA,
+            pd.NA, 10**5000,
         ),
     )  # fmt: skip
 
@@ -140,11 +140,19 @@ def no_sentence(error: Exception) -> list[str]:
     return [] if str(error) and "\n" not in str(error) else [f"no sentence: {error!r}"]
 
 
+def seen(value: Any) -> str:
+    """Return what a value looks like, whatever it is."""
+    try:
+        return repr(value)
+    except ValueError:
+        return "a number of more than 4300 digits"
+
+
 def frozen(value: Any) -> Any:
     """Return what tells later whether a value was changed."""
     if isinstance(value, np.ndarray):
         return np.asarray(value).tobytes(), value.dtype, value.shape, value.flags.writeable
-    return repr(value)
+    return seen(value)
 
 
 def not_finite(value: Any, where: str = "") -> Iterator[str]:

@@ -10,7 +10,7 @@ import deqcli
 from deqcli.errors import DeqcliError, OutsidePapersRangeWarning
 
 from . import calls, data_calls
-from .hostile import batches, frozen, generator, no_sentence, not_finite
+from .hostile import batches, frozen, generator, no_sentence, not_finite, seen
 
 #: What makes the arguments of each public name.
 CALLS = {
@@ -33,6 +33,7 @@ CALLS = {
     "operator_norm": calls.operator_norm,
     "operator_distance": calls.operator_distance,
     "activation": calls.named_activation,
+    "Activation": calls.constructed_activation,
     "Activation.from_function": calls.own_activation,
     "Activation.centred": calls.activation_methods,
     "Kernel": calls.kernel_name,
@@ -65,7 +66,7 @@ def attempt(case: int) -> tuple[str, list[str]]:
     name = list(CALLS)[case % len(CALLS)]
     function, arguments, follow = CALLS[name](rng)
     before = {name: frozen(value) for name, value in arguments.items()}
-    described = f"case {case}: {name}(**{arguments})"
+    described = f"case {case}: {name}(**{seen(arguments)})"
     wrong: list[str] = []
     outcome = "answered"
     try:

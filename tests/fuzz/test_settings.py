@@ -28,6 +28,7 @@ from .hostile import (
     no_sentence,
     not_finite,
     pick,
+    seen,
 )
 
 #: Texts that are next to a settings file.
@@ -76,7 +77,7 @@ def a_mapping(rng: Random) -> tuple[str, Callable[[], list[str]]]:
         settings.arguments()
         return wrong
 
-    return f"{cls.__name__}.load({values})", load
+    return f"{cls.__name__}.load({seen(values)})", load
 
 
 def a_file(rng: Random, folder: Path) -> tuple[str, Callable[[], list[str]]]:
