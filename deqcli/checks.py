@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from deqcli.errors import InputError
+from deqcli.errors import DataError, InputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -136,6 +136,24 @@ def generator(rng: Any) -> np.random.Generator:
     if not isinstance(rng, Generator):
         raise InputError(f"`rng` is {shown(rng)}; give a numpy.random.Generator.")
     return rng
+
+
+def unmasked(value: Any, name: str) -> np.ndarray[Any, Any]:
+    """Return a value as an array; one with masked entries, which hold no number, is refused.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> unmasked(np.ma.masked_equal([1, 2, 2], 2), "X")
+    Traceback (most recent call last):
+    ...
+    deqcli.errors.DataError: `X` has 2 masked entries; fill them, or remove those samples.
+    """
+    import numpy as np  # here, for the sake of a light ``--help``
+
+    if count := int(np.sum(np.ma.getmask(value))):
+        raise DataError(f"`{name}` has {count} masked entries; fill them, or remove those samples.")
+    return np.asarray(value)
 
 
 def shown(value: Any) -> str:

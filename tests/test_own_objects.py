@@ -29,6 +29,13 @@ def same(one, other):
     return one.stem == other.stem
 
 
+class Attached:
+    """Like a tensor of torch that is learned."""
+
+    def __array__(self, *_args, **_named):
+        raise RuntimeError("call detach() first")
+
+
 def bent(x):
     return np.arctan(x)
 
@@ -86,6 +93,14 @@ def test_a_dry_run_writes_no_samples(data, tmp_path):
         (lambda X, y: (np.where(X[3, 2] == X, np.nan, X), y), "sample 3, feature 2 is nan"),
         (lambda X, y: pd.DataFrame(X).assign(word="a", y=y), "text in the column 'word'"),
         (lambda X, y: pd.DataFrame(X).assign(y=y)[:0], "`data` has no samples"),
+        (lambda X, y: pd.concat([pd.DataFrame({"y": y})] * 2, axis=1), "'y' and a column 'y';"),
+        (lambda X, y: (X, np.array([b"a", b"\xff"] * 20)), "labels that are not UTF-8"),
+        (lambda X, y: (Attached(), y), "give a name, a file"),
+        (lambda X, y: (np.ma.masked_less(X, 0), y), "masked entries; fill them"),
+        (lambda X, y: deqcli.Dataset(X, np.arange(40), "a", ("b", "c")), "y has classes 0 to 39"),
+        (lambda X, y: deqcli.Dataset(X, np.arange(40) - 1, "a"), "y has classes -1 to 38"),
+        (lambda X, y: deqcli.Dataset(None, np.arange(40), "a"), "`X` is None"),
+        (lambda X, y: deqcli.Dataset(X, y, "a"), "`y` is array"),
     ],
 )
 def test_samples_that_cannot_be_used_are_one_sentence(data, make, words):

@@ -14,6 +14,7 @@ Test samples go through the very map that the training samples fixed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -73,10 +74,21 @@ class Dataset(Displayed):
     test: Dataset | None = None
 
     def __post_init__(self) -> None:
+        for key, kinds in {"X": "biuf", "y": "iu"}.items():
+            array = getattr(self, key)
+            if not isinstance(array, np.ndarray) or array.dtype.kind not in kinds:
+                noun = "real numbers" if key == "X" else "class indices"
+                raise DataError(f"`{key}` is {shown(array)}; give an array of {noun}.")
         if self.X.ndim != 2 or self.y.shape != self.X.shape[:1]:
             raise DataError(
                 f"{self.name}: X must be (samples, features) and y one label a sample, "
                 f"not {self.X.shape} and {self.y.shape}."
+            )
+        most = len(self.classes) - 1 if self.classes else math.inf
+        if self.y.size and not 0 <= self.y.min() <= self.y.max() <= most:
+            raise DataError(
+                f"{self.name}: y has classes {self.y.min()} to {self.y.max()}; number them from 0"
+                f"{f' to {most}' if self.classes else ''}."
             )
 
     @property

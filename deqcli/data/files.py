@@ -15,6 +15,7 @@ import functools
 import hashlib
 import logging
 import math
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deqcli.checks import shown
+from deqcli.checks import shown, unmasked
 from deqcli.data.dataset import Dataset
 from deqcli.data.readers import UNPACKED, read_npz, read_npz_headers
 from deqcli.errors import DataError, InputError
@@ -39,6 +40,7 @@ logger = logging.getLogger(__name__)
 
 SUFFIXES = (".npz", ".csv")
 _LARGEST_LABEL = 2**53  # float64 tells all smaller whole numbers apart
+_NOT_UTF8 = "{} has labels that are not UTF-8; give them as such."
 _LARGEST_VALUE = 1e150  # larger ones have squares that cannot be summed
 
 
@@ -225,8 +227,10 @@ def save(samples: Any, folder: Path) -> Path:
         X, y, _ = _split(samples, "`data`", "at sample", 0)
     else:
         try:
-            X, y = (np.asarray(part) for part in samples)
-        except (TypeError, ValueError):
+            X, y = (unmasked(part, "data") for part in samples)
+        except DataError:
+            raise
+        except Exception:  # of whatever library they are
             raise InputError(
                 f"`data` is {shown(samples)}; give a name, a file, a DataFrame with the labels in "
                 "its column y, a pair (X, y) of arrays, or what deqcli.load returns."
@@ -272,7 +276,7 @@ def number_labels(y: NDArray[Any], path: Path | str) -> tuple[NDArray[np.int64],
         names = tuple(v.decode() if isinstance(v, bytes) else str(v) for v in values)
         "".join(names).encode()
     except UnicodeError:
-        raise DataError(f"{path} has labels that are not UTF-8; give them as such.") from None
+        raise DataError(_NOT_UTF8.format(path)) from None
     return labels.reshape(-1).astype(np.int64), names
 
 
@@ -294,14 +298,17 @@ def _read_csv(file: IO[bytes], path: Path) -> tuple[NDArray[Any], NDArray[Any], 
     memory.check(_csv_bytes(path), f"Reading {path}", "give a smaller file")
     try:
         # low_memory=False: types are decided by whole columns, not chunk by chunk
-        table = pd.read_csv(file, skipinitialspace=True, low_memory=False)
+        # index_col=False: the first column is never an index, whatever a line has too much
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            table = pd.read_csv(file, skipinitialspace=True, low_memory=False, index_col=False)
+    except pd.errors.ParserWarning:
+        raise DataError(f"{path} has more values in a line than names in its header.") from None
     except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
         raise DataError(f"{path} is not a readable .csv file: {str(error).strip()}.") from None
     names = [str(name) for name in table.columns]
     if not np.isnan(pd.to_numeric(names, errors="coerce")).any():
         raise DataError(f"{path} has no header; its first line must name the columns.")
-    if not isinstance(table.index, pd.RangeIndex):
-        raise DataError(f"{path} has more values in a line than names in its header.")
     # Lines are counted from 1, and the header is the first.
     return _split(table, path, "in line", 2)
 
@@ -340,7 +347,8 @@ def _csv_bytes(path: Path) -> int:
 def _label_column(names: list[str], path: Path | str) -> str:
     special = [name for name in names if name in ("y", "label")]
     if len(special) > 1:
-        raise DataError(f"{path} has both a column 'y' and a column 'label'; keep one.")
+        named = " and ".join(f"a column {name!r}" for name in special)
+        raise DataError(f"{path} has both {named}; keep one.")
     if len(names) < 2:
         raise DataError(f"{path} has one column; it needs at least a feature and a label.")
     if special:
@@ -357,4 +365,7 @@ def _labels(column: pd.Series[Any], path: Path | str, place: str, first: int) ->
         raise DataError(f"{path} has no label {place} {row + first}.")
     if column.dtype.kind in "biuf":
         return column.to_numpy()
-    return column.astype(str).to_numpy(dtype=np.str_)
+    try:
+        return column.astype(str).to_numpy(dtype=np.str_)
+    except UnicodeError:
+        raise DataError(_NOT_UTF8.format(path)) from None

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from deqcli.checks import LARGEST
+from deqcli.checks import LARGEST, one_line, unmasked
 from deqcli.errors import DataError
 from deqcli.kernels.interpolation import Interval, fit_diagonals
 from deqcli.kernels.pairs import PairKernel, PairValues
@@ -27,12 +27,15 @@ Array = NDArray[np.float64]
 def check_samples(X: object, name: str = "X", least: int = 1) -> Array:
     """Return ``X`` as a finite float64 matrix, or say what is wrong with it."""
     try:
-        array = np.asarray(X)
+        array = unmasked(X, name)
         if array.dtype.kind == "c":
             raise TypeError("complex numbers")
         array = np.ascontiguousarray(array, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(f"`{name}` must be numeric, (samples, features): {error}.") from error
+    except DataError:
+        raise
+    except Exception as error:  # of whatever library it is: a tensor that is learned, for one
+        reason = one_line(error).rstrip(".")
+        raise DataError(f"`{name}` must be numeric, (samples, features): {reason}.") from error
     if array.ndim != 2 or array.shape[1] == 0:
         raise DataError(
             f"`{name}` must be a matrix of shape (samples, features), not of shape {array.shape}."
@@ -67,9 +70,13 @@ def root_mean_squared_norm(X: Array) -> float:
 def check_columns(values: object, name: str) -> Array:
     """Return a vector as one column, or a matrix, finite float64, or say what is wrong with it."""
     try:
-        array = np.asarray(values)
+        array = unmasked(values, name)
+    except DataError:
+        raise
     except ValueError:
         raise DataError(f"`{name}` is ragged; give a vector, or rows of one length.") from None
+    except Exception:
+        return check_samples(values, name)
     return check_samples(array[:, None] if array.ndim == 1 else array, name)
 
 

@@ -139,6 +139,8 @@ def test_csv_labels_may_be_text(tmp_path):
         ("", "not a readable .csv"),
         ("1,2\n3,4\n5,6\n", "has no header"),
         ("a,b\n1,2,3\n", "more values in a line"),
+        ("a,b,y\n1,2,3,4\n5,6,7,8\n", "more values in a line"),
+        ("a,b,y\n0,2,3,4\n1,6,7,8\n", "more values in a line"),
         ("a,b\n1,2\n1,2,3\n", "not a readable .csv"),
         ("a\n1\n2\n", "has one column"),
         ("y,label,a\n1,2,3\n", "both a column 'y' and a column 'label'"),

@@ -25,9 +25,18 @@ def with_entry(value):
     return X
 
 
+class Attached:
+    """Like a tensor of torch that is learned."""
+
+    def __array__(self, *_args, **_named):
+        raise RuntimeError("call detach() first")
+
+
 @pytest.mark.parametrize(
     ("X", "said"),
     [
+        (Attached(), ["numeric", "call detach() first"]),
+        (np.ma.masked_equal(GOOD, 0.5), ["`X` has 2 masked entries"]),
         (with_entry(np.nan), ["not finite", "row 1", "column 0"]),
         (with_entry(np.inf), ["not finite", "row 1"]),
         (with_entry(1e120), ["too large to square"]),
