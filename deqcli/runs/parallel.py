@@ -71,7 +71,8 @@ def run_points(
     arguments : mapping of str to tuple
         Arguments by point; small, since each is sent with its call.
     jobs : int
-        Local processes; 1 runs here.
+        Local processes; 1 runs here, and so does any number where the system has no semaphores
+        (a container whose ``/dev/shm`` cannot be written to), with a warning.
     scheduler : str, optional
         Address of a Dask scheduler such as ``tcp://host:8786``, whose workers do all the work.
     threads : int
@@ -105,7 +106,7 @@ def run_points(
         return
     if scheduler is not None:
         outcomes = _on_cluster(function, arguments, threads, scheduler)
-    elif min(jobs, len(arguments)) > 1:
+    elif min(jobs, len(arguments)) > 1 and _processes_work():
         outcomes = _in_processes(function, arguments, threads, min(jobs, len(arguments)))
     else:
         outcomes = _here(function, arguments, threads)
@@ -123,6 +124,18 @@ def pinned(threads: int) -> Iterator[None]:
     """Give BLAS and OpenMP of this process a number of threads for the block."""
     with threadpoolctl.threadpool_limits(limits=threads):
         yield
+
+
+def _processes_work() -> bool:
+    """Tell whether this system has the semaphores by which local processes talk."""
+    # What joblib found when it was imported; it would fall back to threads, which share one BLAS.
+    if joblib.parallel.mp is not None:
+        return True
+    logger.warning(
+        "no other process can be used (/dev/shm is full or cannot be written to): points are "
+        "computed one after the other."
+    )
+    return False
 
 
 def _attempt(function: Callable[..., Any], key: str, arguments: tuple[Any, ...]) -> Any:
@@ -209,7 +222,8 @@ def _in_processes(
 
 def end_workers() -> None:
     """End local processes, if there are, which would wait with their data for the next points."""
-    get_reusable_executor().shutdown(wait=True)
+    if joblib.parallel.mp is not None:
+        get_reusable_executor().shutdown(wait=True)
 
 
 def _on_cluster(

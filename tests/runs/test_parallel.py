@@ -2,6 +2,7 @@ import os
 import signal
 import sys
 
+import joblib
 import numpy as np
 import pytest
 import threadpoolctl
@@ -9,7 +10,7 @@ from toy_study import ToySettings
 
 from deqcli.errors import InputError, RunError
 from deqcli.runs.execute import compute_point
-from deqcli.runs.parallel import Failure, run_points
+from deqcli.runs.parallel import Failure, end_workers, run_points
 
 POINTS = {f"trial {trial}": ("toy", ToySettings(), "", trial) for trial in range(4)}
 
@@ -34,6 +35,16 @@ def test_one_and_two_processes_give_the_same_bits():
     assert one.keys() == two.keys() == POINTS.keys()
     for key in POINTS:
         assert one[key]["eigenvalues"].tobytes() == two[key]["eigenvalues"].tobytes()
+
+
+def test_without_semaphores_all_is_done_here(monkeypatch, caplog):
+    """As in a container whose /dev/shm is full or cannot be written to."""
+    monkeypatch.setattr(joblib.parallel, "mp", None)
+    monkeypatch.delitem(joblib.parallel.BACKENDS, "loky")
+    here = dict(run_points(report, {"a": (0,), "b": (1,)}, jobs=2))
+    assert {pid for pid, _, _ in here.values()} == {os.getpid()}
+    assert "computed one after the other" in caplog.text
+    end_workers()
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
