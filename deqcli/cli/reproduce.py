@@ -157,7 +157,7 @@ class _Runner:
                 progress=not self.quiet,
             )
             if outcome.result is not None:
-                show(preset.study, outcome.result)
+                show(outcome.result)
             if outcome.reason:
                 options.tell(f"{preset.name}: {outcome.status}: {outcome.reason}")
             outcomes.append((outcome, summary.rows(outcome, known, self.jobs)))

@@ -64,7 +64,7 @@ class StudyCommand(options.Command):
             dry_run=dry_run,
             progress=not quiet(ctx),
         )
-        code = show(self.study, result)
+        code = show(result)
         if dry_run and result.reused < result.points and scheduler is None:
             _say_time(self.study, settings, result, jobs)
         return code
@@ -96,7 +96,7 @@ def _say_time(study: Study[Any, Any], settings: Settings, result: Result, jobs: 
     click.echo(f"about {in_words(left)} on {processes} process(es), give or take a factor of two")
 
 
-def show(study: Study[Any, Any], result: Result) -> int:
+def show(result: Result) -> int:
     """Print the paths that a run wrote, and say in words what it found; return the exit code."""
     from deqcli.runs import memory
 
@@ -115,6 +115,6 @@ def show(study: Study[Any, Any], result: Result) -> int:
         logger.info("already done; --force starts over")
     for path in result.paths:
         click.echo(path)
-    for line in (*study.sentences(result.findings), *result.shortcomings):
+    for line in (*result.sentences, *result.shortcomings):
         options.tell(line)
     return result.exit_code

@@ -18,7 +18,7 @@ import scipy.linalg  # noqa: F401
 
 from deqcli.checks import POSITIVE, number, of_type, shown
 from deqcli.errors import InputError, RunConflictError
-from deqcli.runs import cluster, files, memory, provenance, tables
+from deqcli.runs import cluster, files, memory, provenance, reading, tables
 from deqcli.runs.parallel import Failure, end_workers, pinned, run_points
 from deqcli.runs.result import Result, Status
 from deqcli.runs.store import SUFFIXES, Store
@@ -216,7 +216,7 @@ class _Run:
                 status, paths = "done", self._write(store, name, timings)
             paths += self._export(store, force)
             record = store.record() or {}
-            table = tables.joined(files.read_csv(store.path(".csv")), record)
+            table = reading.table(store.path(".csv"))
         return result(status, reused=reused, paths=paths, record=record, _table=table)
 
     def _remedy(self, processes: int) -> str:
@@ -284,7 +284,9 @@ class _Run:
         """Draw the figures that a finished run lacks, from its CSV alone."""
         absent = [name for name in self.formats if not store.path(f".{name}").exists()]
         if absent:
-            record["outputs"] |= _digests(store, self._draw(store, absent, record))
+            with files.usable(store.path(".csv")):
+                drawn = self._draw(store, absent, record)
+            record["outputs"] |= _digests(store, drawn)
             store.finish(record)
         return _paths(store, record)
 

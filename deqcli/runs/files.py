@@ -23,7 +23,8 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from deqcli.errors import RunConflictError, RunError
+from deqcli.checks import one_line
+from deqcli.errors import InputError, RunConflictError, RunError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -96,6 +97,31 @@ def explained(path: Path, action: str = "write") -> Iterator[None]:
     except OSError as error:
         reason = _REMEDIES.get(error.errno or 0) if action == "write" else None
         raise RunError(f"Cannot {action} {path}: {reason or error.strerror or error}.") from error
+
+
+@contextmanager
+def usable(path: Path) -> Iterator[None]:
+    """Turn whatever a damaged file makes the block raise into a sentence that names the file.
+
+    Examples
+    --------
+    >>> with usable(Path("a.json")):  # doctest: +ELLIPSIS
+    ...     {}["findings"]
+    Traceback (most recent call last):
+        ...
+    deqcli.errors.InputError: a.json cannot be used: there is no 'findings' in it; delete it...
+    """
+    try:
+        yield
+    # Broken JSON, CSV and UTF-8 are ValueErrors; what a study misses in a table or in findings is
+    # any of these.
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+        reason = one_line(error).rstrip(".")
+        if isinstance(error, KeyError):
+            reason = f"there is no {reason} in it"
+        raise InputError(
+            f"{path} cannot be used: {reason}; delete it, or start over with `force`."
+        ) from error
 
 
 def make_folder(path: Path) -> None:

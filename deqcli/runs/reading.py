@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +69,7 @@ def read(path: str | os.PathLike[str]) -> Result:
             " table alone."
         )
     kept = record(given.parent, stem) or {}
-    with _whole(of_run):
+    with files.usable(of_run):
         mappings = ("settings", "outputs", "timings")
         lacking = [key for key in mappings if not isinstance(kept.get(key), dict)]
         if lacking:
@@ -79,12 +78,12 @@ def read(path: str | os.PathLike[str]) -> Result:
         settings = study.settings.restored(kept["settings"])
         # Older records have no peak.
         peak = int(kept["timings"].get("peak_bytes", 0))
-    with files.explained(csv, "read"), _whole(csv):
+    with files.explained(csv, "read"), files.usable(csv):
         if files.sha256(csv) not in kept["outputs"].values():
             raise ValueError(f"it is not the table that {of_run.name} was written for")
     points = len(study.points(settings))
     named = [given.parent / name for name in kept["outputs"]]
-    return Result(
+    result = Result(
         study.name,
         stem,
         settings,
@@ -96,6 +95,9 @@ def read(path: str | os.PathLike[str]) -> Result:
         record=kept,
         _table=table(csv),
     )
+    # What is wrong with its findings is told now.
+    _ = result.sentences, result.shortcomings
+    return result
 
 
 def record(out: Path, stem: str) -> dict[str, Any] | None:
@@ -109,7 +111,7 @@ def record(out: Path, stem: str) -> dict[str, Any] | None:
     path = out / f"{stem}.json"
     if not path.is_file():
         return None
-    with files.explained(path, "read"), _whole(path):
+    with files.explained(path, "read"), files.usable(path):
         value = files.load_json(path.read_text(encoding="utf-8"))
         if not isinstance(value, dict):
             raise ValueError("no record of a run")
@@ -123,7 +125,7 @@ def record(out: Path, stem: str) -> dict[str, Any] | None:
 
 def table(path: Path, columns: Collection[str] | None = None) -> pd.DataFrame:
     """Return a table with the constants of its record; if columns are named, it has these."""
-    with _whole(path):
+    with files.usable(path):
         loaded = tables.read(path)
         if columns is not None and list(loaded.columns) != list(columns):
             raise ValueError("its columns are others")
@@ -136,15 +138,3 @@ def _there(path: Path) -> bool:
     except (OSError, ValueError):
         # No file can have such a name: too long, or with a null in it.
         return False
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[None]:
-    # Broken JSON, CSV and UTF-8 are all ValueErrors.
-    try:
-        yield
-    except ValueError as error:
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise InputError(
-            f"{path} cannot be used: {reason}; delete it, or start over with `force`."
-        ) from error

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from deqcli.display import Displayed
 from deqcli.errors import RunError
+from deqcli.runs import files
 from deqcli.runs.parallel import Failure
 from deqcli.settings import Settings
 from deqcli.study import get
@@ -63,8 +65,8 @@ class Result(Displayed):
         }
         if self._table is not None:
             facts["table"] = f"{len(self._table)} rows: {', '.join(self._table.columns)}"
-        sentences = get(self.study).sentences(self.findings) if self.record else ()
-        return facts | {f"finding {number}": text for number, text in enumerate(sentences, start=1)}
+        numbered = enumerate(self.sentences, start=1)
+        return facts | {f"finding {number}": text for number, text in numbered}
 
     @property
     def table(self) -> pd.DataFrame:
@@ -88,9 +90,16 @@ class Result(Displayed):
         return findings
 
     @property
+    def sentences(self) -> Sequence[str]:
+        """What was found, in lines for a person."""
+        with self._reading(".json"):
+            return tuple(get(self.study).sentences(self.findings)) if self.record else ()
+
+    @property
     def shortcomings(self) -> Sequence[str]:
         """What of a finished run failed or is infeasible."""
-        return get(self.study).shortcomings(self.findings) if self.record else ()
+        with self._reading(".json"):
+            return get(self.study).shortcomings(self.findings) if self.record else ()
 
     @property
     def exit_code(self) -> int:
@@ -99,4 +108,12 @@ class Result(Displayed):
 
     def figure(self) -> Figure:
         """Draw the figure of the table."""
-        return get(self.study).draw(self.table)
+        with self._reading(".csv"):
+            return get(self.study).draw(self.table)
+
+    def _reading(self, suffix: str) -> AbstractContextManager[None]:
+        """Say which file is damaged if the block fails for what an earlier run left."""
+        if self.status != "already done":
+            return nullcontext()
+        named = (path for path in self.paths if path.suffix == suffix)
+        return files.usable(next(named, Path(f"{self.stem}{suffix}")))

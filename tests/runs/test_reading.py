@@ -1,6 +1,7 @@
 """A result is read back as the run returned it, or one sentence says what is wrong."""
 
 import copy
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -13,15 +14,16 @@ import deqcli
 from deqcli.errors import DeqcliError, InputError
 from deqcli.study import get
 
+SMALL = {
+    "n": 30, "p": 40, "estimator": "exact", "kernel": "ntk", "jobs": 1, "name": "small.1",
+}  # fmt: skip
 RESULTS = Path(__file__).parents[2] / "results"
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
-    return deqcli.run(
-        "spectrum", n=30, p=40, estimator="exact", kernel="ntk", jobs=1, out=folder, name="small.1"
-    )
+    return deqcli.run("spectrum", **SMALL, out=folder)
 
 
 @pytest.fixture
@@ -130,6 +132,9 @@ def test_a_table_of_another_run(folder):
         ({"settings": {"n": "many"}}, "`n`"),
         ({"findings": 3}, "its findings are no mapping"),
         ({"constants": [{"by": 0}]}, "the constants of its record are not of this table"),
+        ({"constants": [1]}, "the constants of its record are not of this table"),
+        ({"constants": None}, "the constants of its record are not of this table"),
+        ({"findings": {"a": {"b": [{}]}}}, "there is no 'distances' in it"),
     ],
 )
 def test_a_record_of_something_else(folder, change, reason):
@@ -139,6 +144,44 @@ def test_a_record_of_something_else(folder, change, reason):
         deqcli.read(path)
     assert reason in str(caught.value)
     assert str(caught.value).endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"constants": [1]}, "the constants of its record are not of this table"),
+        ({"constants": None}, "the constants of its record are not of this table"),
+        ({"findings": {"a": {"b": [{}]}}}, "there is no 'distances' in it"),
+    ],
+)
+def test_a_run_that_finds_a_damaged_record_is_a_sentence(folder, change, reason):
+    path = folder / "small.1.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(
+        InputError, match=r"small\.1\.(json|csv) cannot be used: .*`force`\.$"
+    ) as told:
+        deqcli.run("spectrum", **SMALL, out=folder).sentences  # noqa: B018
+    assert reason in str(told.value)
+    assert deqcli.run("spectrum", **SMALL, out=folder, force=True).status == "done"
+
+
+@pytest.mark.parametrize("figure", [True, False])
+@pytest.mark.parametrize("text", ["", "eigenvalue\n", "a,b\n1,2\n", b"\xff\xfe", "index\nmany\n"])
+def test_a_damaged_table_with_the_right_checksum_is_a_sentence(folder, text, figure):
+    """Its figure is drawn again, or asked for."""
+    table, record = folder / "small.1.csv", folder / "small.1.json"
+    table.write_bytes(text if isinstance(text, bytes) else text.encode())
+    kept = json.loads(record.read_text())
+    kept["outputs"][table.name] = hashlib.sha256(table.read_bytes()).hexdigest()
+    record.write_text(json.dumps(kept))
+    if not figure:
+        (folder / "small.1.png").unlink()
+    for make in (
+        lambda: deqcli.run("spectrum", **SMALL, out=folder).figure(),
+        lambda: deqcli.read(table).figure(),
+    ):
+        with pytest.raises(InputError, match=r"small\.1\.csv cannot be used: .*`force`\.$"):
+            make()
 
 
 def test_someone_elses_files(tmp_path):
