@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import shlex
 
 import numpy as np
 import pandas as pd
 import pytest
+from filelock import FileLock
 
 import deqcli
 from deqcli.cli import run as command
+from deqcli.data import files
 from deqcli.errors import ActivationError, DeqcliError, InputError
 
 SMALL = {"estimator": "exact", "form": "papers", "jobs": 1}
@@ -74,6 +77,22 @@ def test_the_recorded_command_finds_the_samples(data, tmp_path, monkeypatch, cap
     assert command(words) == 0
     assert "results/spectrum" in capsys.readouterr().out
     assert deqcli.run("spectrum", data=data, out="results", **SMALL).status == "already done"
+
+
+def test_the_lock_of_a_killed_process_does_not_matter_where_nothing_can_be_written(
+    data, tmp_path, monkeypatch
+):
+    path = files.save(data, tmp_path)
+    path.with_suffix(".lock").touch()
+
+    def read_only(*arguments, **options):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(FileLock, "acquire", read_only)
+    assert files.save(data, tmp_path) == path
+    path.unlink()
+    with pytest.raises(DeqcliError, match="cannot be written to"):
+        files.save(data, tmp_path)
 
 
 def test_a_dry_run_writes_no_samples(data, tmp_path):

@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 from deqcli.checks import shown, unmasked
 from deqcli.data.dataset import Dataset
 from deqcli.data.readers import UNPACKED, read_npz, read_npz_headers
-from deqcli.errors import DataError, InputError
+from deqcli.errors import DataError, InputError, RunError
 from deqcli.runs import memory
-from deqcli.runs.files import make_folder, remove_temporaries, write_npz
+from deqcli.runs.files import cannot_be_written, make_folder, remove_temporaries, write_npz
 from deqcli.runs.lock import hold
 
 if TYPE_CHECKING:
@@ -243,11 +243,16 @@ def save(samples: Any, folder: Path) -> Path:
     path = folder / f"samples-{content.hexdigest()[:8]}.npz"
     lock = path.with_suffix(".lock")
     if not path.exists() or lock.exists():  # with a lock, another process writes it, or was killed
-        make_folder(folder)
-        with hold(lock, seconds=60):
-            remove_temporaries(folder, path.stem)
-            if not path.exists():
-                write_npz(path, {"X": X, "y": y})
+        try:
+            make_folder(folder)
+            with hold(lock, seconds=60):
+                remove_temporaries(folder, path.stem)
+                if not path.exists():
+                    write_npz(path, {"X": X, "y": y})
+        except RunError as error:
+            # What is whole is only read; the lock of a killed process stays where it must.
+            if not (path.exists() and cannot_be_written(error)):
+                raise
     return path
 
 

@@ -7,7 +7,7 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing, nullcontext
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 import scipy.linalg  # noqa: F401
 
 from deqcli.checks import POSITIVE, number, of_type, shown
-from deqcli.errors import InputError, RunConflictError
+from deqcli.errors import InputError, RunConflictError, RunError
 from deqcli.runs import cluster, files, memory, provenance, reading, tables
 from deqcli.runs.parallel import Failure, end_workers, pinned, run_points
 from deqcli.runs.result import Result, Status
@@ -201,7 +201,15 @@ class _Run:
                 self._prepared(store)
         # A finished result is only read, which works in a folder that cannot be written to.
         whole = finished and store.whole(f".{name}" for name in self.formats)
-        with nullcontext() if whole else store.open(force=force):
+        with ExitStack() as opened:
+            try:
+                if not whole:
+                    opened.enter_context(store.open(force=force))
+            except RunError as error:
+                # There what a killed process left cannot be tidied up.
+                if not (finished and files.cannot_be_written(error)):
+                    raise
+                whole = True
             if (record := store.record()) is not None:
                 paths = self._redraw(store, record)
                 reused = len(points)
@@ -214,7 +222,7 @@ class _Run:
                     return result("incomplete", reused=reused, failures=failures)
                 timings = {"points": time.perf_counter() - started, "reused": reused, "jobs": jobs}
                 status, paths = "done", self._write(store, name, timings)
-            paths += self._export(store, force)
+            paths += self._export(store, force, locked=not whole)
             record = store.record() or {}
             table = reading.table(store.path(".csv"))
         return result(status, reused=reused, paths=paths, record=record, _table=table)
@@ -302,7 +310,7 @@ class _Run:
             files.write_figure(store.path(suffix), figure, store.hash)
         return suffixes
 
-    def _export(self, store: Store, force: bool) -> tuple[Path, ...]:
+    def _export(self, store: Store, force: bool, locked: bool) -> tuple[Path, ...]:
         paths = []
         prepare = partial(self._prepared, store)
         for ending, text in self.study.exports(self.settings, prepare).items():
@@ -314,8 +322,9 @@ class _Run:
                     f"{path} exists and differs; give another `name`, or `force`."
                 )
             if there != text:
-                files.remove_temporaries(path.parent, path.stem)
-                files.write_text(path, text)
+                with nullcontext() if locked else store.open():
+                    files.remove_temporaries(path.parent, path.stem, path.suffix)
+                    files.write_text(path, text)
         return tuple(paths)
 
 

@@ -99,6 +99,12 @@ def explained(path: Path, action: str = "write") -> Iterator[None]:
         raise RunError(f"Cannot {action} {path}: {reason or error.strerror or error}.") from error
 
 
+def cannot_be_written(error: RunError) -> bool:
+    """Tell whether an error says that a folder is read-only or somebody else's."""
+    cause = error.__cause__
+    return isinstance(cause, OSError) and _REMEDIES.get(cause.errno or 0) == _READ_ONLY
+
+
 @contextmanager
 def usable(path: Path) -> Iterator[None]:
     """Turn whatever a damaged file makes the block raise into a sentence that names the file.
@@ -183,10 +189,11 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def remove_temporaries(folder: Path, stem: str | None = None) -> None:
-    """Remove what a killed process left of its writes, for one stem or for the whole folder."""
+def remove_temporaries(folder: Path, stem: str | None = None, suffix: str | None = None) -> None:
+    """Remove what a killed process left of its writes: of one stem or all, of one suffix or all."""
     middle = ".+" if stem is None else re.escape(stem)
-    pattern = re.compile(rf"\.{middle}\.[0-9a-f]{{16}}\.tmp(\.\w+)?")
+    end = r"(\.\w+)?" if suffix is None else re.escape(suffix)
+    pattern = re.compile(rf"\.{middle}\.[0-9a-f]{{16}}\.tmp{end}")
     with explained(folder):
         for file in folder.iterdir():
             if pattern.fullmatch(file.name):

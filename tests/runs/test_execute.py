@@ -13,6 +13,7 @@ import deqcli
 from deqcli.errors import InputError, RunConflictError, RunError
 from deqcli.runs import execute, files, memory
 from deqcli.runs.execute import run
+from deqcli.runs.lock import hold
 
 MEMORY = 600 * 10**6  # of one process, at the toy's size of 300
 
@@ -120,8 +121,11 @@ def test_a_finished_run_is_not_repeated(tmp_path, finished):
     assert result.findings == first.findings
 
 
-def test_a_finished_run_in_a_folder_that_cannot_be_written_to(tmp_path, monkeypatch):
+@pytest.mark.parametrize("left", [None, "toy.lock", "toy.parts"])
+def test_a_finished_run_in_a_folder_that_cannot_be_written_to(tmp_path, monkeypatch, left):
     run_toy(tmp_path)
+    if left is not None:
+        (tmp_path / left).touch()
     before = results(tmp_path)
 
     def read_only(*arguments, **options):
@@ -316,6 +320,23 @@ def test_exports_are_written_and_never_over_another_text(tmp_path, toy, monkeypa
         run_toy(tmp_path, size=20)
     run_toy(tmp_path, size=20, force=True)
     assert result.paths[-1].read_text() == "x = 1\n"
+
+
+def test_an_export_is_written_under_the_lock_of_its_run(tmp_path, toy, monkeypatch):
+    """And removes no temporary that another run writes."""
+    monkeypatch.setattr(toy, "exports", lambda self, settings, prepare: {"-toy.py": "x = 1\n"})
+    path = run_toy(tmp_path).paths[-1]
+    path.unlink()
+    mine, other = (tmp_path / f".toy-toy.{'0' * 16}.tmp.{ending}" for ending in ("py", "csv"))
+    for file in (mine, other):
+        file.touch()
+    with hold(tmp_path / "toy.lock"), pytest.raises(RunConflictError, match="Another process"):
+        run_toy(tmp_path)
+    assert mine.exists()
+    assert run_toy(tmp_path).status == "already done"
+    assert path.is_file()
+    assert not mine.exists()
+    assert other.exists()
 
 
 def test_an_operator_is_counted_once_and_its_workers_end_before_it_is_there(monkeypatch):
