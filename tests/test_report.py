@@ -127,6 +127,17 @@ def test_page_is_one_file_whose_links_all_lead_somewhere(page, results):
     assert "@import" not in page
 
 
+def test_what_a_killed_report_left_is_removed(results, tmp_path):
+    left = tmp_path / f".report.{'0' * 16}.tmp.html", tmp_path / "report.html.lock"
+    pdf = tmp_path / "report-pdf" / f".a.{'0' * 16}.tmp.pdf"
+    pdf.parent.mkdir()
+    for path in (*left, pdf):
+        path.touch()
+    pages.write(results, tmp_path / "report.html")
+    assert {path.name for path in tmp_path.iterdir()} == {"report.html", "report-pdf"}
+    assert not pdf.exists()
+
+
 def test_pictures_are_inside(page, results):
     pictures = re.findall(r"data:image/png;base64,([A-Za-z0-9+/=]+)", page)
     whole = (results / "iclr-figure-1-left.png").read_bytes()

@@ -23,6 +23,7 @@ from deqcli.quantities import SILENT
 from deqcli.report import pdfs
 from deqcli.report.contents import Contents, Entry, collect
 from deqcli.runs import files
+from deqcli.runs.lock import alone
 
 
 def linked(contents: Contents, results: Path, page: Path) -> Contents:
@@ -64,8 +65,9 @@ def write(results: Path, page: Path) -> None:
     """Write the page of a folder of results, and the PDFs that it leads to beside it."""
     contents = _whole(results)
     files.make_folder(page.parent)
-    pdfs.draw(results, page, [entry.stem for entry in contents.entries if entry.present])
-    files.write_text(page, render(linked(contents, results, page)))
+    with alone(page):
+        pdfs.draw(results, page, [entry.stem for entry in contents.entries if entry.present])
+        files.write_text(page, render(linked(contents, results, page)))
 
 
 def _whole(results: Path) -> Contents:

@@ -31,6 +31,8 @@ def draw(results: Path, page: Path, stems: Iterable[str]) -> None:
     """
     from deqcli.figures import accuracy_gaps
 
+    if folder_of(page).is_dir():
+        files.remove_temporaries(folder_of(page))
     for stem in stems:
         table, pdf = results / f"{stem}.csv", folder_of(page) / f"{stem}.pdf"
         if not table.is_file() or _newer(pdf, table):

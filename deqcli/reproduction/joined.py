@@ -11,6 +11,7 @@ import pandas as pd
 from deqcli.paired import gaps
 from deqcli.reproduction import presets
 from deqcli.runs import files, reading
+from deqcli.runs.lock import alone
 
 #: The columns of a joined table.
 COLUMNS = ("dataset", "act", "net", "width", "trials", "accuracy", "accuracy_interval")
@@ -93,7 +94,8 @@ def write(out: Path) -> list[Path]:
         rows = [gaps(part).assign(act=act) for part, act in zip(parts, acts, strict=True)]
         table = pd.concat(rows, ignore_index=True)[list(COLUMNS)]
         paths = [out / f"{joined.stem}{suffix}" for suffix in (".csv", ".png")]
-        files.write_csv(paths[0], table, digits=10)
-        files.write_figure(paths[1], draw(files.read_csv(paths[0])), joined.name)
+        with alone(*paths):
+            files.write_csv(paths[0], table, digits=10)
+            files.write_figure(paths[1], draw(files.read_csv(paths[0])), joined.name)
         written += paths
     return written

@@ -25,6 +25,7 @@ from deqcli.quantities import (
 from deqcli.reproduction.presets import Preset, names
 from deqcli.reproduction.running import Outcome, intervals, is_one_draw
 from deqcli.runs import files, reading
+from deqcli.runs.lock import alone
 
 COLUMNS = (
     "preset", "figure", "quantity", "paper", "ours", "interval", "verdict", "note", "cut",
@@ -148,8 +149,9 @@ def write(out: Path, parts: Iterable[pd.DataFrame], old: pd.DataFrame) -> tuple[
     places = table["preset"].map(lambda name: order.get(name, len(order)))
     table = table.assign(place=places).sort_values("place", kind="stable").drop(columns="place")
     paths = out / f"{NAME}.csv", out / f"{NAME}.md"
-    files.write_csv(paths[0], table)
-    files.write_text(paths[1], markdown(table))
+    with alone(*paths):
+        files.write_csv(paths[0], table)
+        files.write_text(paths[1], markdown(table))
     return paths
 
 

@@ -117,11 +117,16 @@ def run(
     for key, flag in {"force": force, "dry_run": dry_run, "progress": progress}.items():
         of_type(flag, key, bool, "True or False")
     of_type(out, "out", str | os.PathLike | None, "a text or a path")
-    with tempfile.TemporaryDirectory(prefix="deqcli-") as temporary:
-        folder = Path(temporary if out is None else out)
+    with ExitStack() as stack:
+        if out is None or dry_run:
+            # Only where nothing may be left: whoever is killed cannot remove it.
+            made = tempfile.TemporaryDirectory(prefix="deqcli-")
+            place = Path(stack.enter_context(made))
+        else:
+            place = Path(out)
+        folder = place if out is None else Path(out)
         if settings is None:
             # Samples lie beside the results, so that the recorded command finds them.
-            place = Path(temporary) if dry_run else folder
             settings = chosen.settings.load(chosen.settings.adopt(options, place))
         running = _Run(chosen, settings, tuple(formats), jobs, scheduler, progress)
         if out is not None:

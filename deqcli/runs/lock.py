@@ -11,7 +11,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from deqcli.errors import RunConflictError
-from deqcli.runs.files import explained
+from deqcli.runs.files import explained, remove_temporaries
 
 logger = logging.getLogger(__name__)
 
@@ -78,3 +78,24 @@ def hold(path: Path, seconds: float = 0.2) -> Iterator[None]:
         with explained(path):
             path.unlink(missing_ok=True)
         lock.release()
+
+
+@contextmanager
+def alone(*paths: Path) -> Iterator[None]:
+    """Write files that are no run's: one process at a time, without what a killed one left of them.
+
+    Another process is waited for; it takes seconds.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Path(folder, ".a.0123456789abcdef.tmp.md").touch()
+    ...     with alone(Path(folder, "a.md")):
+    ...         print([file.name for file in Path(folder).iterdir()])
+    ['a.md.lock']
+    """
+    with hold(paths[0].with_name(f"{paths[0].name}.lock"), seconds=60):
+        for path in paths:
+            remove_temporaries(path.parent, path.stem, path.suffix)
+        yield

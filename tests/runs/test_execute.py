@@ -86,6 +86,12 @@ def test_without_a_folder_the_numbers_are_the_same_and_no_file_stays(whole, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
+def test_with_a_folder_nothing_is_made_elsewhere(tmp_path, monkeypatch):
+    """Which SIGKILL would leave there."""
+    monkeypatch.setattr("tempfile.TemporaryDirectory", forbidden)
+    assert run_toy(tmp_path).status == "done"
+
+
 def test_settings_may_be_an_object_or_options(tmp_path):
     settings = ToySettings(size=20, trials=2)
     stems = {

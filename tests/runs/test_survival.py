@@ -108,12 +108,19 @@ EVERY_STEP = """
 import itertools, os, signal, sys
 from pathlib import Path
 import numpy as np
+import pandas as pd
 from deqcli.data.files import save
+from deqcli.reproduction import summary
 from toy_study import Toy, run_toy
 
 Toy.exports = lambda self, settings, prepare: {"-a.py": "x = 1"}
 STEPS = {"open", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "shutil.rmtree"}
-WORK = {"study": run_toy, "samples": lambda out: save((np.eye(2), [0, 1]), out)}[sys.argv[1]]
+ROWS = pd.DataFrame([dict.fromkeys(summary.COLUMNS, "a") | {"ours": 1.0, "interval": 0.1}])
+WORK = {
+    "study": run_toy,
+    "samples": lambda out: save((np.eye(2), [0, 1]), out),
+    "summary": lambda out: out.mkdir(exist_ok=True) or summary.write(out, [ROWS], summary.empty()),
+}[sys.argv[1]]
 
 def in_child(function):
     if (child := os.fork()) == 0:
@@ -141,7 +148,7 @@ for steps in itertools.count(1):
 
 
 # The least that is done to files: six points and a result, or one file, locked, written, renamed.
-@pytest.mark.parametrize(("work", "least"), [("study", 30), ("samples", 6)])
+@pytest.mark.parametrize(("work", "least"), [("study", 30), ("samples", 6), ("summary", 9)])
 @pytest.mark.slow
 def test_killed_before_any_step_on_the_disk_goes_on_to_the_same_files(
     start, whole, tmp_path, work, least
@@ -155,7 +162,7 @@ def test_killed_before_any_step_on_the_disk_goes_on_to_the_same_files(
         assert files.keys() == whole.keys() | {"toy-a.py"}
         assert files["toy.csv"] == whole["toy.csv"]
     else:
-        assert len(files) == 1
+        assert len(files) == {"samples": 1, "summary": 2}[work]
     for folder in folders:
         assert {path.name for path in folder.iterdir()} == files.keys(), folder.name
         for name in files.keys() - {"toy.json"}:  # which has the time it took
