@@ -1,4 +1,4 @@
-"""The one check of a number, wherever it comes from: Python, a settings file, the command line."""
+"""The one check of a number, wherever it comes from, and of other values and files."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from deqcli.errors import DataError, InputError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
 
 N = TypeVar("N", int, float)
@@ -20,6 +22,9 @@ SMALLEST, LARGEST = 1e-50, 1e50
 
 # Beyond 64 bits nothing can be counted, and numpy overflows.
 _LARGEST_COUNT = 2**63 - 1
+
+#: Bytes; a device such as /dev/zero never ends.
+_LONGEST_FILE = 100_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,3 +185,20 @@ def one_line(text: object, most: int = 200) -> str:
     except Exception:  # of the user's own
         line = "it cannot be shown"
     return line if len(line) <= most else f"{line[: most - 3]}..."
+
+
+def content(path: Path) -> str:
+    """Return the UTF-8 text of a file that a person may read.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    ValueError
+        If it never ends, or is no UTF-8.
+    """
+    with path.open("rb") as file:
+        read = file.read(_LONGEST_FILE + 1)
+    if len(read) > _LONGEST_FILE:
+        raise ValueError(f"it is longer than {_LONGEST_FILE} bytes")
+    return read.decode("utf-8")

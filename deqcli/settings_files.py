@@ -8,11 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deqcli.checks import shown
+from deqcli.checks import content, shown
 from deqcli.errors import InputError
-
-#: Bytes; a device such as /dev/zero never ends.
-_LONGEST = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -36,11 +33,7 @@ def read_document(path: Path) -> Document:
         If the file cannot be read or is no mapping.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(_LONGEST + 1)
-        if len(content) > _LONGEST:
-            raise InputError(f"{path} is no settings file: it is longer than {_LONGEST} bytes.")
-        text = content.decode("utf-8")
+        text = content(path)
         loaded: Any = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error

@@ -254,3 +254,10 @@ def test_presets_ship_in_the_wheel(tmp_path):
     files = set(zipfile.ZipFile(wheel).namelist())
     assert {f"deqcli/experiments/{name}.toml" for name in FIGURES} <= files
     assert "deqcli/experiments/papers.toml" in files
+
+
+def test_a_pipe_is_no_preset(tmp_path):
+    """Nobody writes to it, so that reading it would wait without end."""
+    os.mkfifo(tmp_path / "f.json")
+    with pytest.raises(InputError, match=r"f\.json is no file; give one of settings"):
+        presets.load(str(tmp_path / "f.json"))

@@ -170,7 +170,7 @@ def _recorded_checksums(folder: Path) -> set[str]:
     checksums: set[str] = set()
     for path in sorted(folder.glob("features-*.json")):
         try:
-            record = files.load_json(path.read_text(encoding="utf-8"))
+            record = files.read_json(path)
             checksums.update(str(item["content_sha256"]) for item in record["files"].values())
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             continue  # a record that cannot be read confirms no file

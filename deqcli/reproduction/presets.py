@@ -158,6 +158,8 @@ def load(name: str) -> Preset:
 
 def read(path: Path, name: str) -> Preset:
     """Read the file of a preset; see :func:`load`."""
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path} is no file; give one of settings, or the name of a preset.")
     document = read_document(path)
     try:
         if document.study is None:

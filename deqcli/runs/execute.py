@@ -321,7 +321,7 @@ class _Run:
         for ending, text in self.study.exports(self.settings, prepare).items():
             path = store.path(ending)
             paths.append(path)
-            there = path.read_text(encoding="utf-8") if path.exists() else None
+            there = path.read_text(encoding="utf-8") if path.is_file() else None
             if there is not None and there != text and not force:
                 raise RunConflictError(
                     f"{path} exists and differs; give another `name`, or `force`."

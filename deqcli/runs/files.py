@@ -13,6 +13,7 @@ import json
 import os
 import re
 import secrets
+import stat
 import struct
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -23,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from deqcli.checks import one_line
+from deqcli.checks import content, one_line
 from deqcli.errors import InputError, RunConflictError, RunError
 
 if TYPE_CHECKING:
@@ -62,20 +63,28 @@ _FIGURE_METADATA: dict[str, dict[str, None]] = {
 }
 
 
-def load_json(text: str | bytes) -> Any:
-    """Return what a JSON text says; one that is nested too deep is broken like any other.
+def read_json(path: Path) -> Any:
+    """Return what a JSON file says.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    ValueError
+        If it is broken, nested too deep, far too long, or a device or a pipe.
 
     Examples
     --------
-    >>> load_json('{"n": 1}')
-    {'n': 1}
-    >>> load_json("[" * 100_000)
+    >>> read_json(Path(os.devnull))
     Traceback (most recent call last):
     ...
-    ValueError: it is nested too deep
+    ValueError: it is a device or a pipe
     """
+    kind = path.stat().st_mode
+    if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+        raise ValueError("it is a device or a pipe")
     try:
-        return json.loads(text)
+        return json.loads(content(path))
     except RecursionError:
         raise ValueError("it is nested too deep") from None
 

@@ -65,7 +65,7 @@ def _entry(folder: Path, stem: str) -> Listed | None:
         return Listed(stem, f"unfinished, {count} point(s) done; the same command goes on")
     try:
         with files.explained(path, "read"):
-            record: Any = files.load_json(path.read_text(encoding="utf-8"))
+            record: Any = files.read_json(path)
         study, outputs = str(record["study"]), dict(record["outputs"])
         command, made = str(record["command"]), str(record["deqcli"])
     except (ValueError, KeyError, TypeError):

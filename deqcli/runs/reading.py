@@ -112,7 +112,7 @@ def record(out: Path, stem: str) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     with files.explained(path, "read"), files.usable(path):
-        value = files.load_json(path.read_text(encoding="utf-8"))
+        value = files.read_json(path)
         if not isinstance(value, dict):
             raise ValueError("no record of a run")
         lacking = [key for key in _KEYS if key not in value]

@@ -227,10 +227,9 @@ class Store:
     def _read(self, key: str) -> bytes | None:
         path = self._part(key)
         with files.explained(path, "read"):
-            try:
-                data = path.read_bytes()
-            except FileNotFoundError:
+            if not path.is_file():
                 return None
+            data = path.read_bytes()
         payload, digest = _unseal(data)
         if digest == self._digest(key, payload):
             return payload
@@ -263,7 +262,7 @@ def _read_json(path: Path) -> dict[str, Any] | None:
     """Return the object in a JSON file, None if there is no file, ``{}`` if it is not one."""
     with files.explained(path, "read"):
         try:
-            value = files.load_json(path.read_bytes())
+            value = files.read_json(path)
         except FileNotFoundError:
             return None
         except ValueError:

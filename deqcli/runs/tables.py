@@ -91,7 +91,7 @@ def read(path: Path) -> pd.DataFrame:
     if not record.is_file():
         return table
     with files.explained(record, "read"):
-        value = files.load_json(record.read_bytes())
+        value = files.read_json(record)
     return joined(table, value) if isinstance(value, dict) else table
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 import deqcli
@@ -15,6 +17,8 @@ def test_finished_unfinished_and_strange_files(tmp_path):
     (tmp_path / "half.parts" / "one.npz").write_bytes(b"x")
     (tmp_path / "notes.json").write_text('{"a": 1}')
     (tmp_path / "broken.json").write_text("{")
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "zero.json").symlink_to("/dev/zero")
     half, mine = results(tmp_path)
     assert half.state == "unfinished, 1 point(s) done; the same command goes on"
     assert mine.state == f"spectrum, by deqcli {deqcli.__version__}"

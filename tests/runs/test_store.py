@@ -112,6 +112,21 @@ def test_parts_of_another_run_are_not_believed(store):
         assert not newer.has("a")
 
 
+@pytest.mark.parametrize("endless", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_pipes_and_devices_are_never_read(store, endless):
+    """Nobody writes to the pipe, so that reading it would wait without end."""
+    endless(store.path(".json"))
+    with pytest.raises(RunConflictError, match=r"run\.json exists and is not the record of a run"):
+        store.finished()
+    store.path(".json").unlink()
+    with store.open():
+        store.save("a", VALUE)
+        (part,) = (store.out / "run.parts").glob("a-*.npz")
+        part.unlink()
+        endless(part)
+        assert not store.has("a")
+
+
 @pytest.mark.parametrize("state", ["begun", "finished"])
 def test_other_settings_are_refused_by_name(store, state):
     if state == "finished":
