@@ -67,6 +67,25 @@ def identity_hash(identity: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical_json(identity).encode()).hexdigest()
 
 
+def found_hash(record: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of what a run found that its CSV lacks: findings and constants.
+
+    Examples
+    --------
+    >>> found_hash({"findings": {3: 0.1}}) == found_hash({"findings": {"3": 0.1}, "hash": "ab"})
+    True
+    """
+    found = {key: record.get(key) for key in ("findings", "columns", "constants")}
+    # As JSON reads back, in which keys are texts.
+    text = json.dumps(json.loads(json.dumps(found, default=plain)), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def is_unchanged(record: Mapping[str, Any]) -> bool:
+    """Tell whether a record's findings and constants are as written; old records do not say."""
+    return record.get("found_hash") in (None, found_hash(record))
+
+
 def default_stem(identity: Mapping[str, Any]) -> str:
     """Return the name of a run that was given none: ``<study>-<first 8 digits of its hash>``.
 
@@ -109,6 +128,7 @@ def collect(
     dict
         JSON-able.
     """
+    found = {"findings": dict(findings), **constants}
     return {
         "schema": SCHEMA,
         "deqcli": __version__,
@@ -116,8 +136,8 @@ def collect(
         **identity,
         "hash": identity_hash(identity),
         "outputs": dict(outputs),
-        "findings": dict(findings),
-        **constants,
+        **found,
+        "found_hash": found_hash(found),
         "timings": dict(timings),
         "environment": environment(),
     }

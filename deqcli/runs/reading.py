@@ -11,7 +11,7 @@ import pandas as pd
 
 from deqcli.checks import shown
 from deqcli.errors import InputError
-from deqcli.runs import files, tables
+from deqcli.runs import files, provenance, tables
 from deqcli.runs.result import Result
 from deqcli.study import get
 
@@ -97,6 +97,9 @@ def read(path: str | os.PathLike[str]) -> Result:
     )
     # What is wrong with its findings is told now.
     _ = result.sentences, result.shortcomings
+    with files.usable(of_run):
+        if not provenance.is_unchanged(kept):
+            raise ValueError("its findings or constants were changed")
     return result
 
 

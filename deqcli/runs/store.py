@@ -105,7 +105,9 @@ class Store:
                 yield self
                 return
             elif self.record() is not None:
-                logger.warning("%s: changed or missing, computed again.", self.path(".csv"))
+                logger.warning(
+                    "%s or its record: changed or missing, computed again.", self.path(".csv")
+                )
             files.make_folder(self._parts)
             files.remove_temporaries(self._parts)
             files.write_json(self._parts / "settings.json", self.identity)
@@ -132,7 +134,7 @@ class Store:
             raise RunConflictError(
                 f"{self.path('.csv')} exists and no {self.stem}.json tells what made it; {_REMEDY}."
             )
-        if record is None:
+        if record is None or not provenance.is_unchanged(record):
             return False
         outputs = _outputs(record)
         tables = [name for name in outputs if name.endswith(".npz")] + [f"{self.stem}.csv"]

@@ -155,6 +155,8 @@ def test_a_record_of_something_else(folder, change, reason):
     ],
 )
 def test_a_run_that_finds_a_damaged_record_is_a_sentence(folder, change, reason):
+    """One of before, which says nothing of what it holds."""
+    change = change | {"found_hash": None}
     path = folder / "small.1.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(
@@ -163,6 +165,25 @@ def test_a_run_that_finds_a_damaged_record_is_a_sentence(folder, change, reason)
         deqcli.run("spectrum", **SMALL, out=folder).sentences  # noqa: B018
     assert reason in str(told.value)
     assert deqcli.run("spectrum", **SMALL, out=folder, force=True).status == "done"
+
+
+@pytest.mark.parametrize("key", ["constants", "findings"])
+def test_a_number_that_was_changed_in_a_record_is_computed_again(folder, made, key, caplog):
+    path = folder / "small.1.json"
+    kept = json.loads(path.read_text())
+    if key == "constants":
+        part = kept["constants"][0]
+        part["values"][0][part["names"].index("sigma_a2")] = 100
+    else:
+        kept["findings"]["mine"] = 100
+    path.write_text(json.dumps(kept))
+    with pytest.raises(InputError, match=r"json cannot be used: its findings or constants were"):
+        deqcli.read(path)
+    again = deqcli.run("spectrum", **SMALL, out=folder)
+    assert again.status == "done"
+    assert "computed again" in caplog.text
+    pd.testing.assert_frame_equal(again.table, made.table)
+    assert again.findings == made.findings
 
 
 @pytest.mark.parametrize("figure", [True, False])
