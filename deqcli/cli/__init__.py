@@ -201,8 +201,14 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, DeqcliError):
         return str(error)
     if isinstance(error, OSError) and error.filename is None:
+        reason = f"{error.strerror or error}."
+        # Nothing but click and the last flush here writes to standard output.
+        *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+        module = frame.f_globals["__name__"]
+        if module != __name__ and not module.startswith("click."):
+            return reason
         _forget_stdout()
-        return f"cannot write to standard output: {error.strerror}."
+        return f"cannot write to standard output: {reason}"
     # The library has a sentence for each file that it reads or writes; of a name that cannot even
     # be asked about (too long, in a closed folder) the system's words say enough.
     if isinstance(error, OSError):

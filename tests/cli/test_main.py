@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -87,6 +88,14 @@ def test_the_backend_of_a_notebook_does_not_matter(backend, tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "results" / "m.png").is_file()
+
+
+def test_an_error_of_the_system_that_names_no_file_is_not_blamed_on_stdout(deqcli, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", list)
+    ended = deqcli("match", "--dry-run")
+    assert ended.code == 1
+    assert ended.err.startswith("error: No usable temporary directory found")
 
 
 def test_unknown_command_suggests(deqcli):
