@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Self
 
-from deqcli.checks import shown
+from deqcli.checks import one_line, shown
 from deqcli.errors import InputError
 
 
@@ -23,7 +23,7 @@ def suggestion(value: object, known: Iterable[str]) -> str:
     ('did you mean tanh?', 'choose from tanh, relu.')
     """
     names = list(known)
-    close = difflib.get_close_matches(str(value), names, n=1)
+    close = difflib.get_close_matches(one_line(value), names, n=1)
     return f"did you mean {close[0]}?" if close else f"choose from {', '.join(names)}."
 
 

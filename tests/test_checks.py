@@ -84,6 +84,8 @@ def test_values_that_cannot_be_shown_are_a_sentence(value):
         lambda: deqcli.run("match", seed=value),
         lambda: deqcli.run("match", jobs=value),
         lambda: deqcli.activation(value),
+        lambda: deqcli.Kernel.of(value, "kernel"),
+        lambda: deqcli.load("mnist", classes=[value], n=10),
     ):
         with pytest.raises(DeqcliError) as caught:
             call()

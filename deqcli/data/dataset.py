@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deqcli.checks import one_of, shown
+from deqcli.checks import one_line, one_of, shown
 from deqcli.display import Displayed
 from deqcli.errors import DataError, InputError
 
@@ -210,7 +210,7 @@ def pick_classes(names: Sequence[str], classes: Sequence[int | str] | None) -> l
         raise InputError(f"`classes` is {shown(classes)}; give a list of labels.")
     picked = []
     for item in classes:
-        label = str(item)
+        label = item if isinstance(item, str) else one_line(item)
         if label in names:
             picked.append(list(names).index(label))
         elif label.isdecimal() and len(label) < 9 and int(label) < len(names):

@@ -400,7 +400,7 @@ def _fitted(cls: type, X: Any, y: Any, new: Any, settings: Arguments) -> Any:
     except deqcli.errors.DeqcliError:
         raise
     # What is wrong with X and y scikit-learn says itself.
-    except (ValueError, TypeError, UserWarning, RuntimeWarning) as error:
+    except (ValueError, TypeError, OverflowError, UserWarning, RuntimeWarning) as error:
         raise deqcli.errors.InputError("scikit-learn refused it.") from error
 
 
