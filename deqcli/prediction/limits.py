@@ -29,6 +29,9 @@ class Limits(NamedTuple):
         Their shares of the class.
     nodes : ndarray of shape (m, d)
         Standard normal variables that the groups are values of.
+    lean : ndarray of shape (K,)
+    skews : ndarray of shape (m, K, K)
+        Outputs along a direction d have the third cumulant (lean' d)(d' skews d).
     """
 
     inverse: Array
@@ -37,6 +40,8 @@ class Limits(NamedTuple):
     classes: NDArray[np.intp]
     weights: Array
     nodes: Array
+    lean: Array
+    skews: Array
 
 
 def limits_of(model: Model, n: int, ridge: float) -> Limits:
@@ -47,4 +52,5 @@ def limits_of(model: Model, n: int, ridge: float) -> Limits:
     spread = by_class(equations, away[:, :, None] * away[:, None, :])
     covariances = by_class(equations, found.linear) + spread
     k = len(means)
-    return Limits(found.inverse, means, covariances, np.arange(k), np.ones(k), np.zeros((k, 0)))
+    groups = np.arange(k), np.ones(k), np.zeros((k, 0))
+    return Limits(found.inverse, means, covariances, *groups, np.zeros(k), np.zeros((k, k, k)))

@@ -7,6 +7,7 @@ groups: given its group an output is normal, and its mean and its variance depen
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from deqcli.errors import ConvergenceError
 from deqcli.prediction.grouped import Grouped
+from deqcli.prediction.resolvent import Resolvent
 
 Array = NDArray[np.float64]
 # Of what columns add to resolvents, which is small: each time an n-th part as wrong.
@@ -29,25 +31,38 @@ class Outputs:
     kernel : Grouped
     ridge : float
         :math:`\varrho`, in the kernel's own units.
+    pair : callable, optional
+        Of a resolvent two columns a and b on groups, by :math:`-(ab^\top + ba^\top)` of which the
+        kernel is another.
     """
 
-    def __init__(self, kernel: Grouped, ridge: float) -> None:
+    def __init__(
+        self,
+        kernel: Grouped,
+        ridge: float,
+        pair: Callable[[Resolvent], tuple[Array, Array]] | None = None,
+    ) -> None:
+        self.bulk, self.state = kernel.bulk, kernel.bulk.at(ridge)
+        columns, signs = kernel.columns, kernel.signs
+        if pair is not None:
+            a, b = pair(self.state)
+            columns = np.column_stack([columns, (a - b) / np.sqrt(2), (a + b) / np.sqrt(2)])
+            signs = np.append(signs, [1.0, -1.0])
         self.samples, self.n = kernel.bulk.samples, kernel.bulk.n
         loads, linear = self.samples.loads, kernel.linear
         lines = (linear[:, :, None] * loads[:, None, :]).reshape(len(linear), -1)
         size = lines.shape[1]
         self._lines = slice(0, size), slice(size, 2 * size)
-        self.rows = np.zeros((len(linear), 2 * size + kernel.signs.size))
+        self.rows = np.zeros((len(linear), 2 * size + signs.size))
         self.rows[:, :size] = lines / np.sqrt(self.samples.dimension)
-        self.rows[:, 2 * size :] = kernel.columns
+        self.rows[:, 2 * size :] = columns
         self._away = self.rows - self.samples.by_class(self.rows)[self.samples.classes]
-        self.bulk, self.state = kernel.bulk, kernel.bulk.at(ridge)
         for _ in range(_TIMES):
-            self._inverse = self._inverted(kernel.signs)
+            self._inverse = self._inverted(signs)
             own = np.einsum("ij,jk,ik->i", self._away, self._inverse, self._away, optimize=True)
             self.bulk = replace(kernel.bulk, offsets=kernel.bulk.offsets + own)
             self.state = self.bulk.near(ridge, self.state.unknowns)
-        self._inverse = self._inverted(kernel.signs)
+        self._inverse = self._inverted(signs)
         self._solved = self._inverse @ self._labels(self.state.g)
 
     def _inverted(self, signs: Array) -> Array:
@@ -112,13 +127,20 @@ class Outputs:
         """Mean outputs on each group of new samples, for the unit targets: (m, K)."""
         return np.asarray(self.rows @ self._solved)
 
+    def against(self, columns: Array) -> Array:
+        r"""Return :math:`J^\top Qc` for columns c on groups, rows of shape (..., m): (..., K)."""
+        samples = self.samples
+        weighted = columns * (self.n * samples.shares * self.state.g)
+        left = samples.members - self.rows @ self._solved
+        return np.asarray(weighted @ left)
+
     @cached_property
     def covariances(self) -> Array:
         """Of the outputs on each group, over new and training samples: (m, K, K)."""
-        return self._linear + self._noise + self._drawn
+        return self.linear + self._noise + self._drawn
 
-    @property
-    def _linear(self) -> Array:
+    @cached_property
+    def linear(self) -> Array:
         """By the linear part of the kernel."""
         omega, classes = self.state.omega, self.samples.classes
         out = []

@@ -1,0 +1,93 @@
+"""Third cumulants of features: what they are for drawn neurons, and in drawn networks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import gamma
+
+from deqcli import (
+    GaussianMixture,
+    explicit_kernels,
+    explicit_scalars,
+    implicit_scalars,
+    predict_error,
+)
+from deqcli.own_norms import kernel_expansion
+from deqcli.prediction.grouped import Table
+from deqcli.prediction.samples import samples_of
+from deqcli.prediction.tails import wrong_of_groups
+from deqcli.prediction.thirds import thirds_of
+from deqcli.spectral.from_moments import covariances_of
+
+from .simulated import errors
+
+
+def test_products_of_drawn_neurons():
+    r"""The covariance of features with :math:`z^\top Qz`, of training samples and of a new one."""
+    counts, amount, ridge, draws = np.array([80, 50]), 0.4, 0.05, 15000
+    mixture = GaussianMixture.papers(150, 2, 0.0, 6.0)
+    s = explicit_scalars(["relu"], mixture.statistics(counts).tau0)
+    samples = samples_of(
+        covariances_of(mixture.means, mixture.covariances, None, counts / 130), counts
+    )
+    kernel = kernel_expansion(s, "ck")
+    table = Table.of(samples, [kernel, kernel])
+    thirds = thirds_of(s, table, 1)
+    state = table.kernel(np.array([0.0, amount]), 130).bulk.at(ridge)
+    v = thirds.pair(state, amount)[1]
+    expected = samples.by_class(np.column_stack([v, v - thirds.own(state, amount)])) / amount**2
+    found = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        data, new = mixture.sample(130, rng, counts=counts), mixture.sample(300, rng)
+        X = np.vstack([data.X, new.X])
+        (G,) = explicit_kernels(data.X, s.acts).compute("ck")
+        z = s.acts[0](rng.standard_normal((draws, 150)) @ X.T)
+        z -= z.mean(axis=0)
+        Q = np.linalg.inv(amount * np.asarray(G) + ridge * np.eye(130))
+        form = np.einsum("ki,ki->k", z[:, :130] @ Q, z[:, :130])
+        v = z.T @ (form - form.mean()) / draws
+        y = [data.y, new.y]
+        found.append(
+            [
+                [part[of == a].mean() for part, of in zip((v[:130], v[130:]), y, strict=True)]
+                for a in (0, 1)
+            ]
+        )
+    # The draws of samples leave 3 %, terms of higher order in 1/p are up to 6 %.
+    np.testing.assert_allclose(expected, np.mean(found, axis=0), rtol=0.1)
+
+
+SETTINGS = {
+    # counts, spread, width, network
+    "one layer": ([200, 40], 8.0, 40, lambda tau0: explicit_scalars(["relu"], tau0)),
+    "deq": ([200, 40], 8.0, 100, lambda tau0: implicit_scalars("relu", 0.2, tau0=tau0)),
+}
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_unequal_counts_of_classes_that_differ_in_traces(setting):
+    """As if features were Gaussian, 0.02 larger errors would be predicted."""
+    counts, spread, width, network = SETTINGS[setting]
+    mixture = GaussianMixture.papers(200, 2, 0.0, spread)
+    s = network(mixture.statistics(np.array(counts)).tau0)
+    found = predict_error(mixture, counts, s, ridge=0.1, width=width)
+    wrong = errors(mixture, counts, s, "ck", 0.1, width, draws=40)
+    totals = wrong @ np.array(counts) / sum(counts)
+    assert abs(found.total - totals.mean()) < 3 * totals.std(ddof=1) / np.sqrt(40)
+
+
+@pytest.mark.parametrize("above", [-0.5, 0.3, 1.5])
+def test_outputs_with_a_third_cumulant(above):
+    """Of a gamma law with the skewness that 40 neurons give, the share below zero."""
+    skewness = 0.35
+    nodes = np.array([[-1.0], [1.0], [-2.0], [2.0]])
+    means, covariances = np.full((4, 1), above), np.ones((4, 1, 1))
+    thirds = np.ones(1), np.full((1, 1), skewness)
+    found = wrong_of_groups(means, covariances, np.full(4, 0.25), nodes, 1, thirds)
+    shape = 4 / skewness**2
+    expected = gamma.cdf(shape - above * np.sqrt(shape), shape)
+    assert found == pytest.approx(expected, abs=0.003)
+    plain = wrong_of_groups(means, covariances, np.full(4, 0.25), nodes, 1)
+    assert abs(plain - expected) > 0.01
