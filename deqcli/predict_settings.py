@@ -139,12 +139,12 @@ def line(settings: PredictSettings) -> tuple[float, ...]:
     """Return the values at which errors are predicted: those measured, and some between."""
     import numpy as np
 
-    values = np.array(settings.values)
-    low, high = float(values.min()), float(values.max())
+    linear = settings.against == "mean-norm"
+    values = np.array([value for value in settings.values if value or linear])
     between: Any = []
-    if settings.against != "sigma-a2" and high > low:
-        space = np.linspace if settings.against == "mean-norm" or low == 0 else np.geomspace
-        between = space(low, high, _LINE)
+    if settings.against != "sigma-a2" and np.unique(values).size > 1:
+        space = np.linspace if linear else np.geomspace
+        between = space(values.min(), values.max(), _LINE)
         if settings.against in _WHOLE:
             between = np.round(between)
             if settings.ridge == 0:

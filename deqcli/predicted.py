@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from deqcli.data.dataset import Dataset
 from deqcli.errors import DataError, DeqcliError
 from deqcli.spectral.covariances import Covariances
+from deqcli.spectral.forms import MOST_CLASSES
 from deqcli.spectral.from_moments import covariances_of, spanned
 from deqcli.spectral.law import SpectralLaw, law_on
 from deqcli.spectral.spikes import Spike, carried
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from deqcli.training.trio import Trio
     from deqcli.vocabulary import Form, Kernel
 
-#: With more classes a law takes longer than what it is the law of.
-MOST_CLASSES = 16
 # Of predicted errors, in units of the kernel's mean diagonal.
 _RIDGE = 0.1
 _MODEL = "a mixture with the moments of the whole set, a model of these data"

@@ -43,6 +43,9 @@ def section() -> list[str]:
         f"It rises from {told.loc[200]:.2f} at 200 neurons to {told.loc[400]:.2f} at as many as "
         f"samples, and falls to {told.loc[3200]:.3f} at 3200 and {told.loc[0]:.3f} at infinite width.",
         _one_layer(),
+        f"Predictions for the fitted twin are within two standard errors at {_near(found['one'], 'matched')}, "
+        f"{_gap(found['one'], 'matched')}; those for the plain layer at "
+        f"{_near(found['one'], 'plain')}.",
         _two_layers(),
         f"Predictions for the twin of two layers are within two standard errors at "
         f"{_near(found['two'], 'matched')}; the formula for one layer at "
@@ -57,6 +60,17 @@ def _near(found: dict[str, Any], net: str, kind: str = "") -> str:
     return (
         f"{agreement[f'{kind}within']} of {agreement[f'{kind}of']} widths, at most "
         f"{agreement[f'{kind}largest']:.3f} away"
+    )
+
+
+def _gap(found: dict[str, Any], net: str) -> str:
+    """Return how far predictions are from what is measured in the mean over widths."""
+    gap = found["gaps"][net]
+    side = "below" if gap["value"] < 0 else "above"
+    zero = "leaves out" if abs(gap["value"]) > gap["spread"] else "has"
+    return (
+        f"but in the mean over widths {around(abs(gap['value']), gap['spread'], 4)} {side} what is "
+        f"measured, an interval that {zero} 0"
     )
 
 
@@ -139,7 +153,8 @@ def classifies() -> str:
     assert -plain.value > (plain.spread or 0)
     return (
         "Does it classify like the DEQ? Infinitely wide, yes, and two plain layers err less, by "
-        f"{around(-plain.value, plain.spread, 4)}. At finite widths the twin errs more, by "
+        f"{around(-plain.value, plain.spread, 4)}. In the mean of "
+        f"{len(differences(stem, 'matched')) - 1} finite widths the papers' twin errs more, by "
         f"{mean_difference(stem, 'matched')}"
     )
 

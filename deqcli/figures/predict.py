@@ -106,19 +106,27 @@ def _axis(axes: Axes, table: pd.DataFrame, against: str) -> None:
     if against not in _LOGARITHMIC:
         return
     values = sorted(set(table.loc[table["kind"] == "measured", "value"]))
-    if min(values) == 0 and against != "width":
+    positive = [value for value in values if value]
+    if against == "ridge":
+        if len(positive) == len(values):
+            axes.set_xscale("log")
+        elif positive:
+            # No ridge stands one decade below the least.
+            axes.set_xscale("symlog", linthresh=min(positive))
+            axes.set_xlim(-0.1 * min(positive), 1.3 * max(positive))
         return
     axes.set_xscale("log")
-    if against == "ridge":
-        return
-    finite = [value for value in values if value]
-    shown = finite if len(finite) <= 5 else [v for v in finite if not math.log2(v / finite[0]) % 1]
+    shown = (
+        positive
+        if len(positive) <= 5
+        else [v for v in positive if not math.log2(v / positive[0]) % 1]
+    )
     ticks = apart(shown)
     labels = [f"{value:g}" for value in ticks]
     if against == "width":
-        ticks, labels = [*ticks, _beyond(finite)], [*labels, "∞"]
+        ticks, labels = [*ticks, _beyond(positive)], [*labels, "∞"]
         n = float(table["n"].iloc[0])
-        if finite[0] <= n <= finite[-1]:
+        if positive[0] <= n <= positive[-1]:
             axes.axvline(n, color="0.7", lw=0.7, ls=":", zorder=0)
             axes.text(1.05 * n, 1.0, "m = n", transform=axes.get_xaxis_transform(), va="top",
                       color="0.5", fontsize=6)  # fmt: skip

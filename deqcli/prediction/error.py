@@ -129,8 +129,8 @@ def predict_error(
     form : Form or str, optional
         ``own-norm``: the exact kernel to higher order in 1/p, and with the draw of the training
         samples. ``papers``: the limit, which four scalars decide. By default the first where it
-        can be had: not for bare ``Coefficients``, means of many times the noise's norm, or more
-        than p^2 samples.
+        can be had: not for bare ``Coefficients``, more than 16 classes, means of many times the
+        noise's norm, or more than p^2 samples.
 
     Examples
     --------

@@ -63,13 +63,15 @@ class Outputs:
             self.bulk = replace(kernel.bulk, offsets=kernel.bulk.offsets + own)
             self.state = self.bulk.near(ridge, self.state.unknowns)
         self._inverse = self._inverted(signs)
-        self._solved = self._inverse @ self._labels(self.state.g)
+        labels = self._weighted(self.rows, self.state.g) @ self.samples.members
+        self._solved = self._inverse @ labels
 
     def _inverted(self, signs: Array) -> Array:
         r"""Return :math:`\Phi^{-1}`."""
         first, second = self._lines
         size = first.stop
-        phi = self._form(self.state.g, self._along())
+        phi = self._weighted(self.rows, self.state.g) @ self.rows
+        phi[second, second] = -self._along()
         phi[first, second] = phi[second, first] = np.eye(size)
         place = np.arange(2 * size, len(phi))
         phi[place, place] += signs
@@ -77,20 +79,9 @@ class Outputs:
             raise ConvergenceError("the kernel has an eigenvalue below minus the ridge.")
         return np.asarray(np.linalg.inv(phi))
 
-    def _labels(self, g: Array) -> Array:
-        weights = self.n * self.samples.shares * g
-        return (weights[..., None, :] * self.rows.T) @ self.samples.members
-
-    def _form(self, g: Array, along: Array) -> Array:
-        weights = self.n * self.samples.shares * g
-        out = (weights[..., None, :] * self.rows.T) @ self.rows
-        second = self._lines[1]
-        out[..., second, second] = -along
-        return np.asarray(out)
-
-    def _sums(self, g: Array) -> Array:
-        sums = self.n * (self.samples.shares * g) @ self.samples.members
-        return sums[..., None] * np.eye(sums.shape[-1])
+    def _weighted(self, columns: Array, g: Array) -> Array:
+        """Return the transposed columns times the groups' samples and resolvents, (..., c, m)."""
+        return np.asarray((self.n * self.samples.shares * g)[..., None, :] * columns.T)
 
     def _along(self) -> Array:
         r""":math:`V^\top GV`, of shape (R * k, R * k)."""
@@ -112,15 +103,15 @@ class Outputs:
 
     def _moved(self, g: Array, Y: Array, along: Array | float = 0.0) -> Array:
         """Return the change of :attr:`inverse` for changes of resolvents, Y and the metric."""
+        lines = self._solved[self._lines[1]]
         change = along - np.tensordot(Y, self._turned, 2)
-        cross = np.swapaxes(self._labels(g), -1, -2) @ self._solved
-        bent = self._solved.T @ self._form(g, change) @ self._solved
-        return np.asarray(self._sums(g) - cross - np.swapaxes(cross, -1, -2) + bent)
+        sums = self._weighted(self._left, g) @ self._left
+        return np.asarray(sums - lines.T @ change @ lines)
 
     @cached_property
     def inverse(self) -> Array:
         r""":math:`J^\top QJ`, of shape (K, K)."""
-        return np.asarray(self._sums(self.state.g) - self._labels(self.state.g).T @ self._solved)
+        return self.against(self.samples.members.T)
 
     @cached_property
     def means(self) -> Array:
@@ -129,10 +120,13 @@ class Outputs:
 
     def against(self, columns: Array) -> Array:
         r"""Return :math:`J^\top Qc` for columns c on groups, rows of shape (..., m): (..., K)."""
-        samples = self.samples
-        weighted = columns * (self.n * samples.shares * self.state.g)
-        left = samples.members - self.rows @ self._solved
-        return np.asarray(weighted @ left)
+        weighted = columns * (self.n * self.samples.shares * self.state.g)
+        return np.asarray(weighted @ self._left)
+
+    @cached_property
+    def _left(self) -> Array:
+        """What the means leave of the labels, of shape (m, K)."""
+        return self.samples.members - self.means
 
     @cached_property
     def covariances(self) -> Array:
@@ -180,7 +174,7 @@ class Outputs:
         weights, g = self.n * samples.shares, self.state.g
         moved = self.state.moved_by_offsets(np.ones_like(g))[0]
         varied = -(samples.shares @ moved) - (samples.shares @ g) ** 2
-        left = samples.members - self.rows @ self._solved
+        left = self._left
         lengths = (turned @ self.rows.T) ** 2 @ weights
         both = (turned @ self.rows.T) @ (weights[:, None] * left)
         squares = lengths[:, None, None] * (left.T @ (weights[:, None] * left))

@@ -24,6 +24,7 @@ from scipy.special import gammaincinv, ndtr, ndtri
 from deqcli.errors import InputError
 from deqcli.prediction.tails import lattice
 from deqcli.spectral.covariances import Commuting, Covariances, General
+from deqcli.spectral.forms import MOST_CLASSES
 
 Array = NDArray[np.float64]
 # Groups of a class in many dimensions, or more where as many do not span them; in few there are
@@ -155,6 +156,11 @@ def samples_of(
     array([1.18, 1.38])
     """
     k, p = len(counts), covariances.dimension
+    if k > MOST_CLASSES:
+        raise InputError(
+            f"`mixture` has {k} classes; the own-norm `form` of predictions is for at most "
+            f"{MOST_CLASSES}: give fewer, or the `form` papers."
+        )
     matrices, times, means, places = _coordinates(covariances)
     # In these coordinates, blocks one after the other: means, and covariances times a matrix.
     flat = means.reshape(-1, k)

@@ -23,6 +23,8 @@ from deqcli.spectral.covariances import Covariances
 from deqcli.spectral.spikes import LowRank
 
 Array = NDArray[np.float64]
+#: With more classes a law, or a prediction in the own-norm form, takes longer than what it is of.
+MOST_CLASSES = 16
 # Shares of the groups that the norms of a class are sorted into: tails have groups of their own.
 _BINS = np.array([0.01, 0.05, 0.14, 0.3, 0.3, 0.14, 0.05, 0.01])
 # Slopes that differ by less than this part from pair to pair of classes differ like noise.

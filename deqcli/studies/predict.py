@@ -39,7 +39,8 @@ class Predict(Study[PredictSettings, Prepared]):
     as points with 95 % intervals over networks, each on samples of its own, and infinite width at
     the right; beside it the output's mean and spread (blue the DEQ, red its twin, green the plain
     network). --against has other axes: n, ridge, mean-norm, sigma-a2. For real data the lines are
-    those of a mixture with its moments, a model.
+    those of a mixture with its moments, a model; for more than 16 classes they are the limits that
+    four scalars decide.
     """
 
     name = "predict"

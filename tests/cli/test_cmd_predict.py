@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import deqcli
+
 SMALL = ("--n", "80", "--p", "100", "--trials", "6", "--test-size", "300", "-j", "1", "--name", "e")
 
 
@@ -52,6 +54,17 @@ def test_other_axes(deqcli, axis, values):
         assert abs(record["predicted"] - record["measured"]) < 4 * record["standard_error"] + 0.01
     if axis != "ridge":
         assert records[1]["predicted"] < records[0]["predicted"]
+
+
+def test_no_ridge_stands_beside_others_on_a_logarithmic_axis():
+    settings = {"n": 40, "p": 60, "trials": 2, "test_size": 50, "nets": "deq"}
+    found = deqcli.run("predict", against="ridge", values=(0.0, 1e-3, 1.0), **settings)
+    told = np.unique(found.table.loc[found.table["kind"] == "predicted", "value"])
+    # One value at zero, the others by a factor.
+    np.testing.assert_allclose(told[2:] / told[1:-1], 1e3 ** (1 / 15), rtol=1e-5)
+    axes = found.figure().axes[0]
+    assert axes.get_xscale() == "symlog"
+    assert axes.get_xaxis().get_transform().linthresh == 1e-3
 
 
 @pytest.mark.slow

@@ -12,18 +12,22 @@ from deqcli.scalars import ImplicitScalars
 
 def features(X, scalars, width, rng):
     """Return the features of one random network, of shape (width, n), in double precision."""
-    acts = [scalars.act] if isinstance(scalars, ImplicitScalars) else scalars.acts
     if isinstance(scalars, ImplicitScalars):
-        bias = math.sqrt(scalars.sigma_b2) * rng.standard_normal((width, X.shape[1])) @ X.T
-        A = math.sqrt(scalars.sigma_a2 / width) * rng.standard_normal((width, width))
-        z, last = acts[0](bias), np.zeros_like(bias)
-        while np.linalg.norm(z - last) > 1e-6 * np.linalg.norm(z):
-            z, last = acts[0](A @ z + bias), z
-        return z / math.sqrt(width)
+        return _equilibrium(X, scalars, width, rng)[0] / math.sqrt(width)
     z = X.T
-    for act in acts:
+    for act in scalars.acts:
         z = act(rng.standard_normal((width, len(z))) @ z) / math.sqrt(width)
     return z
+
+
+def _equilibrium(X, scalars, width, rng):
+    """Return z, what the activation sees, and A, of one random DEQ."""
+    bias = math.sqrt(scalars.sigma_b2) * rng.standard_normal((width, X.shape[1])) @ X.T
+    A = math.sqrt(scalars.sigma_a2 / width) * rng.standard_normal((width, width))
+    z, last = scalars.act(bias), np.zeros_like(bias)
+    while np.linalg.norm(z - last) > 1e-6 * np.linalg.norm(z):
+        z, last = scalars.act(A @ z + bias), z
+    return z, A @ z + bias, A
 
 
 def outputs(mixture, counts, scalars, kernel, ridge, width, rng, *, bias=False, tests=400):
@@ -34,7 +38,10 @@ def outputs(mixture, counts, scalars, kernel, ridge, width, rng, *, bias=False, 
     new = mixture.sample(tests * k, rng)
     X = np.vstack([data.X, new.X])
     if width is not None and kernel == "ntk":
-        K = tangent(X, scalars.acts, width, rng)[0][:n]
+        if isinstance(scalars, ImplicitScalars):
+            K = tangent_of_deq(X, scalars, width, rng)[:n]
+        else:
+            K = tangent(X, scalars.acts, width, rng)[0][:n]
     elif width is not None:
         z = features(X, scalars, width, rng)
         K = z[:, :n].T @ z
@@ -75,8 +82,27 @@ def tangent(X, acts, width, rng):
     kernel, slopes = z.T @ z, []
     back = rng.standard_normal((width, 1))
     for act, u, W, below in zip(*(x[::-1] for x in (acts, seen, weights, layers)), strict=True):
-        back = back * (act(u + 1e-3) - act(u - 1e-3)) / (2e-3 * math.sqrt(width))
+        back = back * _slopes(act, u) / math.sqrt(width)
         slopes.append(back.T @ back)
         kernel += (below.T @ below) * slopes[-1]
         back = W.T @ back
     return kernel, slopes[::-1]
+
+
+def tangent_of_deq(X, scalars, width, rng):
+    """Return the tangent kernel of one DEQ: of its readout, and of A and B in units of theirs.
+
+    What comes back from the equilibrium solves q = slopes * (readout + A'q).
+    """
+    z, seen, A = _equilibrium(X, scalars, width, rng)
+    slopes, readout = _slopes(scalars.act, seen), rng.standard_normal((width, 1))
+    q, last = slopes * readout, np.zeros_like(z)
+    while np.linalg.norm(q - last) > 1e-6 * np.linalg.norm(q):
+        q, last = slopes * (readout + A.T @ q), q
+    features = z.T @ z / width
+    below = scalars.sigma_a2 * features + scalars.sigma_b2 * X @ X.T
+    return features + below * (q.T @ q) / width
+
+
+def _slopes(act, u):
+    return (act(u + 1e-3) - act(u - 1e-3)) / 2e-3
