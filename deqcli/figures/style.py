@@ -121,8 +121,8 @@ def shortened(name: str, letters: int = _LETTERS) -> str:
 
     Examples
     --------
-    >>> shortened("mnist"), shortened("samples-of-2024.csv", letters=12)
-    ('mnist', 'sample….csv')
+    >>> shortened("mnist"), shortened("samples-of-2024.csv", letters=13)
+    ('mnist', 'samples-….csv')
     """
     if len(name) <= letters:
         return name
