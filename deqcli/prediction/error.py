@@ -121,9 +121,7 @@ def predict_error(
         :math:`\lambda` in units of the kernel's mean diagonal.
     width : int, optional
         Neurons of every layer; infinitely many by default. Bare ``Coefficients`` are taken for one
-        layer of independent features. With several layers the features are taken for Gaussian:
-        unequal classes that differ in traces only are then predicted up to 0.06 too large without
-        a bias (theory.md §11).
+        layer of independent features.
     bias : bool
         Whether there is b, which makes the residuals sum to zero (LS-SVM); else b = 0.
     form : Form or str, optional
@@ -268,15 +266,15 @@ class Regression:
         means, within = found.means @ targets + offset, targets.T @ found.covariances @ targets
         within += (_ROUNDING / (1 + effective)) ** 2 * np.eye(offset.size)
         sums = found.weights * (found.classes == np.arange(k)[:, None])
-        skews = np.tensordot(sums, targets.T @ found.skews @ targets, 1)
-        lean, mean = found.lean @ targets, sums @ means
+        skews = np.einsum(
+            "ai,ixyz,xr,ys,zt->arst", sums, found.skews, *[targets] * 3, optimize=True
+        )
+        mean = sums @ means
         away = means - mean[found.classes]
         spread = within + away[:, :, None] * away[:, None, :]
         error = np.array(
             [
-                wrong_of_groups(
-                    means[i], within[i], found.weights[i], found.nodes[i], a, (lean, skews[a])
-                )
+                wrong_of_groups(means[i], within[i], found.weights[i], found.nodes[i], a, skews[a])
                 for a, i in enumerate(sums > 0)
             ]
         )
@@ -326,32 +324,33 @@ class Regression:
             table = slopes.rescaled(table, width, layers.features(e))
         limit = layers.shares(layers.amounts(np.ones(e.size)))
         thirds = thirds_of(self.scalars, table, width)
+        table = table.with_products(thirds.bent(table.diagonals[1:]))
 
         def forms(x: Array, added: Array | float) -> Outputs:
             amounts = layers.amounts(x)
             change = layers.shares(amounts + added) - limit
-            pair = None if thirds is None else partial(thirds.pair, amount=float(amounts[0]))
-            return Outputs(table.kernel(np.append(1.0, change), n, noise), shift, pair)
+            squares = layers.added(amounts + added).ravel() / width
+            kernel = table.kernel(np.concatenate([[1.0], change, squares]), n, noise)
+            return Outputs(kernel, shift, partial(thirds.pairs, amounts=amounts))
 
         outputs = forms(e, 0.0)
         found, random = _limits(outputs), finite.variances(e, shift, forms)
-        means = found.means
-        if thirds is not None:
-            amount = float(layers.amounts(e)[0])
-            lean = outputs.against(thirds.means)
-            means = means + np.multiply.outer(thirds.own(outputs.state, amount), lean)
-            new = np.multiply.outer(outputs.against(thirds.of_new(outputs.state, amount)), lean)
-            random += new + np.swapaxes(new, 1, 2)
-            skews = thirds.of_outputs(outputs.state, amount, lean, outputs.linear, random)
-            found = found._replace(lean=lean, skews=skews)
-        covariances = found.covariances + random
+        means, added = found.means, random.sum(axis=0)
+        amounts, state = layers.amounts(e), outputs.state
+        lean = outputs.against(thirds.means)
+        means = means + thirds.own(state, amounts).T @ lean
+        new = np.einsum("lia,lb->iab", outputs.against(thirds.of_new(state, amounts)), lean)
+        added += new + np.swapaxes(new, 1, 2)
+        skews = thirds.of_outputs(state, amounts, lean, outputs.linear, random)
+        covariances = found.covariances + added
         if finite.noisy:
             # What noise in the norms does is known in the papers' form.
             with_noise, without = (finite.limits(e, shift, noisy) for noisy in (True, False))
             means = means + (with_noise.means - without.means)[found.classes]
             change = with_noise.covariances - without.covariances
             covariances = covariances + change[found.classes]
-        return found._replace(means=means, covariances=covariances), ridge / float(e[-1])
+        found = found._replace(means=means, covariances=covariances, skews=skews)
+        return found, ridge / float(e[-1])
 
     def _table(
         self, kernels: Sequence[Expansion], *, echoes: bool = False, scales: bool = False
@@ -374,5 +373,5 @@ def _limits(found: Outputs) -> Limits:
     weights = samples.averages.sum(axis=1)
     shown = found.inverse, found.means, found.covariances
     k = len(found.inverse)
-    straight = np.zeros(k), np.zeros((weights.size, k, k))
-    return Limits(*shown, samples.classes, weights, samples.nodes, *straight)
+    straight = np.zeros((weights.size, k, k, k))
+    return Limits(*shown, samples.classes, weights, samples.nodes, straight)

@@ -11,7 +11,7 @@ with :math:`\bar f` of small rank, since it is a smooth function of few numbers 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -73,6 +73,13 @@ class Table:
         values = np.stack([kernel.between(samples.norms, inners) for kernel in kernels])
         diagonals = np.stack([kernel.diagonal(samples.norms) for kernel in kernels])
         return Table(samples, values, diagonals)
+
+    def with_products(self, rows: Array) -> Table:
+        r"""Add :math:`bb^\top` between different samples, for rows b on groups."""
+        products = rows[:, :, None] * rows[:, None, :]
+        added = np.broadcast_to(products[..., None], (*products.shape, NODES.size))
+        values = np.concatenate([self.values, added])
+        return replace(self, values=values, diagonals=np.concatenate([self.diagonals, 0 * rows]))
 
     def unit(self) -> float:
         """Return the mean diagonal of the first."""

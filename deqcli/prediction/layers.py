@@ -68,6 +68,14 @@ class Layers:
     heard : tuple of float
         The first layer sees norms as ``slope * norm + noise``: its slope, and m times the noise's
         variance.
+    squares : ndarray of shape (L, L)
+        By the squares of noise that inner products have from layers k below, :math:`B_l` is larger
+        by :math:`\sum_kS_{lk}b_{lk}b_{lk}^\top/m` in the mean, :math:`b_{lk} = m_2v_k` with the
+        layer's :math:`m_2` and the squared norms of k's features.
+    products : ndarray of shape (L, L)
+        What products of such noise with that of slopes add likewise.
+    seconds : ndarray of shape (L,)
+        :math:`m_2`.
     echo : float
         By how much a DEQ, which hears its own norms, repeats the noise of its features' mean.
     feedback : float
@@ -81,6 +89,9 @@ class Layers:
     rest: Array
     norms: tuple[Norms, ...]
     heard: tuple[float, float]
+    squares: Array
+    products: Array
+    seconds: Array
     echo: float
     feedback: float
     tau0: float
@@ -88,7 +99,9 @@ class Layers:
     def without_squares(self) -> Layers:
         """Return the same with c3 = 0 in all kernels."""
         kept = np.array([1.0, 1.0, 0.0, 1.0])
-        return replace(self, own=self.own * kept, rest=self.rest * kept)
+        none = np.zeros_like(self.squares)
+        own, rest = self.own * kept, self.rest * kept
+        return replace(self, own=own, rest=rest, squares=none, products=none)
 
     def amounts(self, e: Array) -> Array:
         """Return :math:`E_l`, how much of each :math:`B_l` there is."""
@@ -109,6 +122,22 @@ class Layers:
         """Return the scalars of a kernel that is made of so much of each :math:`B_l`."""
         c1, c2, c3, d = map(float, self.rest + amounts @ self.own)
         return Coefficients(c1, c2, c3, d, self.tau0)
+
+    def added(self, amounts: Array) -> Array:
+        r"""Return how much of each :math:`b_{lk}b_{lk}^\top/m` there is besides, (L, L)."""
+        return amounts[:, None] * self.squares + self.products
+
+    def constant(self, amounts: Array) -> float:
+        """Return m times what that is if all norms are as in the mean."""
+        return float(self.seconds**2 @ self.added(amounts) @ self.sizes**2)
+
+    @property
+    def sizes(self) -> Array:
+        """Return the mean squared norms of the layers' features, of shape (L,)."""
+        found = np.array(self.own[:, 3])
+        for k in range(1, found.size):
+            found[k] += self.links[k] * found[k - 1]
+        return found
 
     def shares(self, amounts: Array) -> Array:
         """Return how much of each layer's own kernel :math:`G_l` is in it."""
@@ -165,7 +194,10 @@ def layers_of(
     one = np.ones(1)
     if isinstance(scalars, Coefficients):
         own = _vector(scalars)[None]
-        return Layers(own, one, one, np.zeros(4), (), (1.0, 0.0), 0.0, 0.0, scalars.tau0)
+        none, heard = np.zeros((1, 1)), (1.0, 0.0)
+        return Layers(
+            own, one, one, np.zeros(4), (), heard, none, none, none[0], 0.0, 0.0, scalars.tau0
+        )
     member = Kernel.of(kernel, "kernel")
     tangent, feedback = member.explicit is Kernel.NTK, 0.0
     norms, echo = list[Norms](), 0.0
@@ -175,6 +207,10 @@ def layers_of(
         weights = np.array([weight / (1 - feedback) if tangent else weight])
         own, links = _vector(scalars.coefficients(Kernel.CK))[None], one
         heard = scalars.alpha4, 0.0
+        # All of the noise comes back, and so does what its squares are in the mean.
+        noise = scalars.sigma_a2**2 / (1 - feedback**2)
+        squares = np.full((1, 1), noise / 2 / (1 - feedback))
+        times, seconds = np.full((1, 1), weight / (1 - feedback)), np.array([scalars.m2])
         if scalars.act is not None:
             known = _norms(scalars.act, scalars.tau, scalars.s, scalars.m2)
             hears = scalars.sigma_a2 / (1 - scalars.sigma_a2 * scalars.s)
@@ -188,12 +224,32 @@ def layers_of(
         # In the tangent kernel a layer's features have the slopes of all layers after it.
         after = np.append(np.cumprod(links[:0:-1])[::-1], 1.0)
         weights = after if tangent else np.eye(links.size)[-1]
+        squares = np.zeros((links.size, links.size))
+        for k in range(1, links.size):
+            # Noise in inner products goes on with the slope m1^2.
+            reach = np.append(np.cumprod(links[k - 1 : 0 : -1] ** 2)[::-1], 1.0)
+            squares[k, :k] = reach / 2
+        seconds = np.array([m.m2 for _, _, m in steps])
+        # What slopes multiply has it from the kernels of all layers in between.
+        times = np.subtract.outer(np.arange(links.size), np.arange(links.size)) * after[:, None]
         below, heard = scalars.tau0, (1.0, 0.0)
         for step, act, m in steps[:-1]:
             norms.append(_norms(act, below, m.s, m.m2))
             below = float(np.sqrt(step.tau2))
+    products = 2 * times * squares if tangent else np.zeros_like(squares)
     layers = Layers(
-        own, links, weights, np.zeros(4), tuple(norms), heard, echo, feedback, scalars.tau0
+        own,
+        links,
+        weights,
+        np.zeros(4),
+        tuple(norms),
+        heard,
+        squares,
+        products,
+        seconds,
+        echo,
+        feedback,
+        scalars.tau0,
     )
     limit = layers.amounts(np.ones(links.size)) @ own
     return replace(layers, rest=_vector(scalars.coefficients(kernel)) - limit)

@@ -29,9 +29,8 @@ class Limits(NamedTuple):
         Their shares of the class.
     nodes : ndarray of shape (m, d)
         Standard normal variables that the groups are values of.
-    lean : ndarray of shape (K,)
-    skews : ndarray of shape (m, K, K)
-        Outputs along a direction d have the third cumulant (lean' d)(d' skews d).
+    skews : ndarray of shape (m, K, K, K)
+        Third cumulants.
     """
 
     inverse: Array
@@ -40,7 +39,6 @@ class Limits(NamedTuple):
     classes: NDArray[np.intp]
     weights: Array
     nodes: Array
-    lean: Array
     skews: Array
 
 
@@ -53,4 +51,4 @@ def limits_of(model: Model, n: int, ridge: float) -> Limits:
     covariances = by_class(equations, found.linear) + spread
     k = len(means)
     groups = np.arange(k), np.ones(k), np.zeros((k, 0))
-    return Limits(found.inverse, means, covariances, *groups, np.zeros(k), np.zeros((k, k, k)))
+    return Limits(found.inverse, means, covariances, *groups, np.zeros((k, k, k, k)))

@@ -31,8 +31,8 @@ class Outputs:
     kernel : Grouped
     ridge : float
         :math:`\varrho`, in the kernel's own units.
-    pair : callable, optional
-        Of a resolvent two columns a and b on groups, by :math:`-(ab^\top + ba^\top)` of which the
+    pairs : callable, optional
+        Of a resolvent rows a and b on groups, by :math:`-\sum(ab^\top + ba^\top)` of which the
         kernel is another.
     """
 
@@ -40,14 +40,14 @@ class Outputs:
         self,
         kernel: Grouped,
         ridge: float,
-        pair: Callable[[Resolvent], tuple[Array, Array]] | None = None,
+        pairs: Callable[[Resolvent], tuple[Array, Array]] | None = None,
     ) -> None:
         self.bulk, self.state = kernel.bulk, kernel.bulk.at(ridge)
         columns, signs = kernel.columns, kernel.signs
-        if pair is not None:
-            a, b = pair(self.state)
-            columns = np.column_stack([columns, (a - b) / np.sqrt(2), (a + b) / np.sqrt(2)])
-            signs = np.append(signs, [1.0, -1.0])
+        if pairs is not None:
+            a, b = (rows.T / np.sqrt(2) for rows in pairs(self.state))
+            columns = np.hstack([columns, a - b, a + b])
+            signs = np.concatenate([signs, np.repeat([1.0, -1.0], a.shape[1])])
         self.samples, self.n = kernel.bulk.samples, kernel.bulk.n
         loads, linear = self.samples.loads, kernel.linear
         lines = (linear[:, :, None] * loads[:, None, :]).reshape(len(linear), -1)

@@ -45,7 +45,7 @@ def wrong_of_groups(
     weights: Array,
     nodes: Array,
     own: int,
-    thirds: tuple[Array, Array] | None = None,
+    thirds: Array | None = None,
 ) -> float:
     """Return the share of a class that is taken for another, over its groups.
 
@@ -59,8 +59,8 @@ def wrong_of_groups(
         Shares of the groups.
     nodes : ndarray of shape (m, d)
         Standard normal variables that the groups are values of.
-    thirds : tuple of ndarray of shape (r,) and (r, r), optional
-        l and S: along a direction d outputs have the third cumulant (l'd)(d'Sd).
+    thirds : ndarray of shape (r, r, r), optional
+        Third cumulants, as a form in three directions.
     """
     (count, variables), outputs = nodes.shape, means.shape[1]
     if not variables:
@@ -93,7 +93,7 @@ def _wrong(
     covariances: Array,
     own: int,
     points: Array,
-    thirds: tuple[Array, Array] | None = None,
+    thirds: Array | None = None,
 ) -> float:
     outputs = means.shape[1]
     if outputs == 1:
@@ -102,18 +102,18 @@ def _wrong(
         to_own = np.eye(outputs)[own] - np.delete(np.eye(outputs), own, axis=0)
     margins, spread = means @ to_own.T, to_own @ covariances @ to_own.T
     if thirds is not None:
-        margins = margins + _leaning(margins, spread, to_own, *thirds)
+        margins = margins + _leaning(margins, spread, to_own, thirds)
     return 1.0 - _all_positive(margins, spread, points)
 
 
-def _leaning(margins: Array, spread: Array, to_own: Array, lean: Array, skews: Array) -> Array:
+def _leaning(margins: Array, spread: Array, to_own: Array, thirds: Array) -> Array:
     r"""Return by how much margins seem larger for their third cumulants.
 
     That of skewness :math:`\gamma`, x deviations above zero, is positive as often as a normal
     variable :math:`x + \gamma(x^2 - 1)/6` above (Edgeworth); no more than at x = 3.
     """
     variances = np.maximum(np.diagonal(spread, axis1=1, axis2=2), 1e-300)
-    cumulants = (to_own @ lean) * np.einsum("ir,rs,is->i", to_own, skews, to_own)
+    cumulants = np.einsum("ir,is,it,rst->i", to_own, to_own, to_own, thirds)
     far = np.minimum(margins**2 / variances, 9.0) - 1
     return np.asarray(cumulants / variances * far / 6)
 

@@ -1,4 +1,4 @@
-r"""What third cumulants of one layer's features change of a readout at finite width.
+r"""What third cumulants of the layers' features change of a readout at finite width.
 
 Of m neurons the features z of all samples are taken for Gaussian ones, of covariance G, but
 :math:`z^\top Qz` of one neuron is correlated with its features: long weights make all of them
@@ -13,6 +13,7 @@ traces only. And the outputs on new samples have third cumulants (theory.md §11
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,27 +33,28 @@ _LEAST = 1e-2
 
 @dataclass(frozen=True)
 class Thirds:
-    r"""Third cumulants of the features :math:`\phi(u)`, u as the groups' samples have it.
+    r"""Third cumulants of the features :math:`\phi(u)` of L layers, on m groups of samples.
 
     Attributes
     ----------
     width : int
-        m.
-    gain : float
-        q, by which inner products of samples are multiplied in those of u.
-    means : ndarray of shape (m,)
+        Neurons of a layer.
+    means : ndarray of shape (L, m)
         :math:`\eta`.
-    squares : ndarray of shape (m,)
+    squares : ndarray of shape (L, m)
         :math:`\tau^2 = Eu^2`.
-    m1, m2, excess : ndarray of shape (m,)
+    m1, m2, excess : ndarray of shape (L, m)
         Moments of the groups' classes; the last is :math:`s - m_1^2`.
-    variance, cube, mixed : ndarray of shape (m,)
+    variance, cube, mixed : ndarray of shape (L, m)
         :math:`\operatorname{var}\phi`, the third cumulant of :math:`\phi`, and
         :math:`\operatorname{cov}(\phi^2, u)`.
+    inner : ndarray of shape (L, m, m)
+        Variances of inner products of u.
+    shift : ndarray of shape (L, m)
+        By how much :math:`\eta` is larger in the mean over what varies of :math:`\tau^2`.
     """
 
     width: int
-    gain: float
     means: Array
     squares: Array
     m1: Array
@@ -61,103 +63,134 @@ class Thirds:
     variance: Array
     cube: Array
     mixed: Array
+    inner: Array
+    shift: Array
 
-    def _told(self, state: Resolvent, amount: float) -> tuple[Array, Array]:
-        r"""Return :math:`m_1^2KQK_{ii}` of u's kernel K, and :math:`\alpha`."""
-        bulk, samples = state.bulk, state.bulk.samples
-        h = state.unknowns[: -len(bulk.coupling)].reshape(len(bulk.coupling), -1)
-        slopes = bulk.weights**2 @ bulk.signs / samples.relative
-        told = slopes * samples.rest - np.einsum("ix,ix->i", bulk.pairs, h[samples.classes])
-        per = np.divide(self.gain * self.m1, slopes, out=np.zeros_like(told), where=slopes > 0)
-        told *= per**2
-        return told, np.clip(amount * told / self.squares, 0.0, 1.0)
+    def bent(self, v: Array) -> Array:
+        r"""Return :math:`m_2v` of each layer for each row v, of shape (L * L, m)."""
+        return (self.m2[:, None, :] * v).reshape(-1, v.shape[1])
 
-    def _left(self, state: Resolvent, amount: float) -> Array:
+    def _told(self, state: Resolvent, amounts: Array) -> Array:
+        r"""Return :math:`\alpha`, how much of u the other samples' features tell: (L, m)."""
+        lines = self.m1**2 * self.squares
+        own = amounts[:, None] * (self.variance - lines)
+        # 1/g is what is left of the linear part, and all that is not linear.
+        left = 1 / state.g - state.ridge - np.cumsum(own[::-1], axis=0)[::-1]
+        whole = amounts[:, None] * lines
+        odd = lines > _LEAST * self.variance
+        told = np.divide(whole - left, whole, out=np.zeros_like(whole), where=odd)
+        return np.clip(told, 0.0, 1.0)
+
+    def _left(self, told: Array) -> Array:
         r"""Return :math:`\operatorname{cov}(\phi, (\phi - \alpha m_1u)^2)`."""
-        part = self._told(state, amount)[1] * self.m1
+        part = told * self.m1
         return self.cube - 2 * part * self.mixed + part**2 * self.squares**2 * self.m2
 
-    def pair(self, state: Resolvent, amount: float) -> tuple[Array, Array]:
-        r"""Return :math:`\eta` and :math:`E^2v/m`, E how much of the layer's kernel there is."""
-        samples = state.bulk.samples
-        told = self._told(state, amount)[0]
-        weights = state.bulk.n * samples.shares * state.g * self.excess
-        squares = self.gain**2 * samples.variances @ weights
-        v = amount**2 / self.width * self.m2 * (told + squares)
-        return self.means, v + self.own(state, amount)
+    def pairs(self, state: Resolvent, amounts: Array) -> tuple[Array, Array]:
+        r"""Return :math:`\eta` and :math:`E^2v/m` of each layer, E how much of it there is."""
+        samples, told = state.bulk.samples, self._told(state, amounts)
+        squares = self.inner @ (state.bulk.n * samples.shares * state.g * self.excess)[..., None]
+        factor = amounts[:, None] / self.width * self.m2
+        v = factor * (told * self.squares + amounts[:, None] * squares[..., 0])
+        return self.means, v + self.own(state, amounts) - amounts[:, None] * self.shift
 
-    def own(self, state: Resolvent, amount: float) -> Array:
+    def own(self, state: Resolvent, amounts: Array) -> Array:
         """Return what of the second there is because a sample is one of training."""
-        return amount**2 / self.width * state.g * self._left(state, amount)
+        left = self._left(self._told(state, amounts))
+        return np.asarray(amounts[:, None] ** 2 / self.width * state.g * left)
 
-    def of_new(self, state: Resolvent, amount: float) -> Array:
+    def of_new(self, state: Resolvent, amounts: Array) -> Array:
         r"""Return :math:`\operatorname{cov}(z_i, r^2)`, r what is left of a new sample's feature.
 
-        Row j is for a new sample of group j, times :math:`E^2/m`.
+        Row j is for a new sample of group j, times :math:`E^2/m`: of shape (L, m, m).
         """
-        samples = state.bulk.samples
-        alpha = self._told(state, amount)[1]
-        lengths, classes = samples.relative, samples.classes
-        omega = state.omega[:, :, 0, 0][np.ix_(classes, classes)] / samples.dimension
-        left = self.gain**2 * omega * np.multiply.outer(lengths, lengths)
-        both = self.gain**2 * samples.variances
-        m1 = self.m1[:, None]
-        C = amount * m1 * self.m1 * state.g
-        mixed = (self.mixed - alpha * self.m1 * self.squares**2 * self.m2) / self.squares
-        bent = self.m2 * m1**2 - 2 * C * m1 * mixed + C**2 * self._left(state, amount)
-        v = self.excess[:, None] * self.m2 * both + left * bent
-        return amount**2 / self.width * v
+        told = self._told(state, amounts)
+        left = self.inner * (1 - told)[:, :, None] * (1 - told)[:, None, :]
+        m1 = self.m1[:, :, None]
+        C = amounts[:, None, None] * m1 * (self.m1 * state.g)[:, None, :]
+        mixed = (self.mixed - told * self.m1 * self.squares**2 * self.m2) / self.squares
+        bent = (self.m2[:, None, :] * m1 - 2 * C * mixed[:, None, :]) * m1
+        bent = bent + C**2 * self._left(told)[:, None, :]
+        v = self.excess[:, :, None] * self.m2[:, None, :] * self.inner + left * bent
+        return np.asarray(amounts[:, None, None] ** 2 / self.width * v)
 
     def of_outputs(
-        self, state: Resolvent, amount: float, lean: Array, linear: Array, random: Array
+        self, state: Resolvent, amounts: Array, lean: Array, linear: Array, random: Array
     ) -> Array:
-        r"""Return S: outputs along a direction d have third cumulants (lean' d)(d'Sd), (m, K, K).
+        r"""Return the third cumulants of outputs, forms in three directions: (m, K, K, K).
 
         Parameters
         ----------
-        lean : ndarray of shape (K,)
+        lean : ndarray of shape (L, K)
             :math:`J^\top Q\eta`.
-        linear, random : ndarray of shape (m, K, K)
-            Covariances by the linear part of the kernel, and by random weights.
+        linear : ndarray of shape (m, K, K)
+            Covariances by the linear part of the kernel.
+        random : ndarray of shape (L, m, K, K)
+            By random weights.
         """
-        alpha = self._told(state, amount)[1]
-        part, e = alpha * self.m1, amount / self.width
+        told = self._told(state, amounts)
+        part, e = told * self.m1, amounts[:, None] / self.width
         cube = self.cube - 3 * part * (self.mixed - part * self.squares**2 * self.m2)
         lines = self.m1**2 * self.squares
-        left = np.maximum(self.variance - alpha * lines, _LEAST * self.variance)
+        left = np.maximum(self.variance - told * lines, _LEAST * self.variance)
         bent = self.mixed / self.squares - 2 * part * self.squares * self.m2
         odd = lines > _LEAST * self.variance
         bent = np.divide(bent, self.m1, out=np.zeros_like(bent), where=odd)
-        found = e**2 * amount * np.multiply.outer(cube, np.outer(lean, lean))
-        found += 3 * e * (cube / left)[:, None, None] * random
-        return np.asarray(found + 6 * e * bent[:, None, None] * linear)
+        own = np.einsum("li,lb,lc->libc", e**2 * amounts[:, None] * cube, lean, lean)
+        own += 3 * (e * cube / left)[..., None, None] * random
+        own += 6 * (e * bent)[..., None, None] * linear
+        return np.einsum("la,libc->iabc", lean, own)
 
 
 def thirds_of(
     scalars: ImplicitScalars | ExplicitScalars | Coefficients, table: Table, width: int
-) -> Thirds | None:
-    """Return those of the only random layer on the groups of a table, whose second kernel is G."""
-    samples = table.samples
-    squares, gain = samples.norms**2, 1.0
+) -> Thirds:
+    """Return those of the random layers, on the groups of a table of their kernels."""
+    samples, v = table.samples, table.diagonals[1:]
     if isinstance(scalars, ImplicitScalars) and scalars.act is not None:
-        act = scalars.act
-        squares = scalars.sigma_a2 * table.diagonals[1] + scalars.sigma_b2 * squares
+        acts: Sequence[Activation] = (scalars.act,)
+        squares = scalars.sigma_a2 * v + scalars.sigma_b2 * samples.norms**2
         gain = scalars.sigma_b2 / (1 - scalars.sigma_a2 * scalars.m1**2)
-    elif isinstance(scalars, ExplicitScalars) and len(scalars.acts) == 1:
-        act = scalars.acts[0]
+        hears = scalars.sigma_a2 / (1 - scalars.sigma_a2 * scalars.s)
     else:
-        return None
-    of_class = samples.by_class(squares)
-    known = np.array([_moments(act, float(np.sqrt(one))) for one in of_class])[samples.classes]
-    mean, m1, m2, s, variance, cube, mixed = known.T
-    means = mean + m2 / 2 * (squares - of_class[samples.classes])
+        assert isinstance(scalars, ExplicitScalars)
+        acts, gain, hears = scalars.acts, 1.0, 0.0
+        squares = np.vstack([samples.norms**2, v[:-1]])
+    of_class = samples.by_class(squares.T).T[:, samples.classes]
+    known = np.array(
+        [
+            [_moments(act, float(np.sqrt(one))) for one in row]
+            for act, row in zip(acts, samples.by_class(squares.T).T, strict=True)
+        ]
+    )[:, samples.classes]
+    mean, m1, m2, s, variance, cube, mixed, squared, bend = np.moveaxis(known, -1, 0)
+    inner, varied = [gain**2 * samples.variances], [hears**2 * squared[0] / width]
+    for k in range(1, len(acts)):
+        drawn = v[k - 1, :, None] * v[k - 1] / width
+        inner.append(np.outer(m1[k - 1], m1[k - 1]) ** 2 * inner[-1] + drawn)
+        varied.append(s[k - 1] ** 2 * varied[-1] + squared[k - 1] / width)
+    means = mean + m2 / 2 * (squares - of_class)
     return Thirds(
-        width, gain, means, of_class[samples.classes], m1, m2, s - m1**2, variance, cube, mixed
+        width,
+        means,
+        of_class,
+        m1,
+        m2,
+        s - m1**2,
+        variance,
+        cube,
+        mixed,
+        np.stack(inner),
+        bend / 2 * np.stack(varied),
     )
 
 
 def _moments(act: Activation, tau: float) -> tuple[float, ...]:
-    """Return mean, m1, m2, s, variance, third cumulant and covariance of the square with u."""
+    """Return moments: the mean, m1, m2, s, variance, third cumulant, others.
+
+    These are the covariance of the square with u, the variance of the square, and the second
+    derivative of the mean by the variance of u.
+    """
     found = moments(act, tau)
     nodes, weights = grid(tau, act.kinks)
     values = np.asarray(act(tau * nodes), dtype=np.float64) - found.mean
@@ -165,4 +198,6 @@ def _moments(act: Activation, tau: float) -> tuple[float, ...]:
     # Of the centred square.
     slope = found.s - found.mean * found.m2
     cube, mixed = float(weights @ values**3), float(weights @ (tau * nodes * values**2))
-    return found.mean, found.m1, found.m2, slope, variance, cube, mixed
+    squared = float(weights @ values**4) - variance**2
+    bend = float(weights @ (values * (nodes**4 - 6 * nodes**2 + 3))) / (4 * tau**4)
+    return found.mean, found.m1, found.m2, slope, variance, cube, mixed, squared, bend

@@ -67,17 +67,18 @@ class FiniteWidth:
         layers = self.layers
         whole = layers.coefficients(amounts)
         own = amounts * layers.own[:, 1]
+        constant = layers.constant(amounts) / self.width
         slopes, noises = layers.heard_norms(e).T
         limits = layers.heard_norms(np.ones(e.size))[:, 0]
         if not (noisy and noises.any()):
-            return papers_form(self.covariances, whole, self.counts)
+            return papers_form(self.covariances, whole, self.counts, constant)
         # The first is what no layer has noise in.
         parts = [(whole.c2 - float(own.sum()), 1.0, 0.0)]
         for c2, slope, noise, limit in zip(own, slopes, noises, limits, strict=True):
             if c2:
                 deviation = float(np.sqrt(noise / self.width)) / abs(limit)
                 parts.append((float(c2), float(slope / limit), deviation))
-        return noisy_norms(self.covariances, whole, self.counts, parts)
+        return noisy_norms(self.covariances, whole, self.counts, parts, constant)
 
     def traces(self, e: Array, ridge: float) -> Array:
         """Return :math:`x_l/m`."""
@@ -112,7 +113,7 @@ class FiniteWidth:
         return np.exp(logarithms)
 
     def variances(self, e: Array, ridge: float, forms: Forms) -> Array:
-        r"""Return what random weights add to the outputs' covariances on groups, (m, K, K).
+        r"""Return what random weights add to the outputs' covariances on groups, (L, m, K, K).
 
         These are forms in the targets,
         :math:`-\sum_k\dot e_k\,\partial(J^\top P^{-1}J)/\partial e_k`, with :math:`\dot e` the
@@ -138,7 +139,7 @@ class FiniteWidth:
             )
         )
         response = np.linalg.solve(jacobian, left / self.width)
-        return np.asarray(-np.einsum("li,lab->iab", response, slopes))
+        return np.asarray(-np.einsum("li,lab->liab", response, slopes))
 
     def limits(self, e: Array, ridge: float, noisy: bool = True) -> Limits:
         """Return the limits in the papers' form.
@@ -155,7 +156,7 @@ class FiniteWidth:
             return RidgeForms(self._model(amounts, x, noisy), n, ridge)
 
         model = self._model(self.layers.amounts(e), e, noisy)
-        added = by_class(model.equations, self.variances(e, ridge, forms))
+        added = by_class(model.equations, self.variances(e, ridge, forms).sum(axis=0))
         found = limits_of(model, n, ridge)
         return found._replace(covariances=found.covariances + added)
 

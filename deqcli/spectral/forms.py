@@ -43,15 +43,20 @@ class Model(NamedTuple):
 
 
 def papers_form(
-    covariances: Covariances, coefficients: Coefficients, counts: NDArray[np.int64]
+    covariances: Covariances,
+    coefficients: Coefficients,
+    counts: NDArray[np.int64],
+    constant: float = 0.0,
 ) -> Model:
     r"""Return the model of :math:`c_1XX^\top + VBV^\top + \delta I`.
 
     The fluctuations :math:`\psi` of a class, of variance :math:`2T_{aa}/p`, are two groups of
-    samples, one on each side.
+    samples, one on each side. The constant is added to what it is between different samples.
     """
     side = np.array([1.0, -1.0])
-    return _grouped(covariances, coefficients, counts, side, [(coefficients.c2, 1.0, 0 * side)])
+    return _grouped(
+        covariances, coefficients, counts, side, [(coefficients.c2, 1.0, 0 * side)], constant
+    )
 
 
 def noisy_norms(
@@ -59,6 +64,7 @@ def noisy_norms(
     coefficients: Coefficients,
     counts: NDArray[np.int64],
     parts: Sequence[tuple[float, float, float]],
+    constant: float = 0.0,
 ) -> Model:
     r"""Return the model of a kernel in which several terms :math:`c_2vv^\top` see the norms.
 
@@ -68,7 +74,7 @@ def noisy_norms(
     """
     side, other = np.array([1.0, 1.0, -1.0, -1.0]), np.array([1.0, -1.0, 1.0, -1.0])
     terms = [(c2, share, noise * other) for c2, share, noise in parts]
-    return _grouped(covariances, coefficients, counts, side, terms)
+    return _grouped(covariances, coefficients, counts, side, terms, constant)
 
 
 def _grouped(
@@ -77,13 +83,14 @@ def _grouped(
     counts: NDArray[np.int64],
     side: Array,
     terms: Sequence[tuple[float, float, Array]],
+    constant: float,
 ) -> Model:
     k, p = len(counts), covariances.dimension
     n, groups = int(counts.sum()), side.size
     shares = counts / n
     traces, T = covariances.traces, covariances.products
     classes = np.repeat(np.arange(k), groups)
-    alpha = c.c3 * T[np.ix_(classes, classes)] / p
+    alpha = constant + c.c3 * T[np.ix_(classes, classes)] / p
     psi = np.tile(side, k) * np.sqrt(2 * np.diagonal(T) / p)[classes]
     norm = (traces - shares @ traces)[classes] + psi
     for c2, share, noise in terms:
