@@ -141,7 +141,17 @@ def _legend(table: pd.DataFrame) -> tuple[list[Line2D], list[str]]:
     handles += [Line2D([], [], color="0.3"), Line2D([], [], color="0.3", marker="o", ls="", ms=3)]
     count = table["trial"].max() + 1
     measured = f"measured, {count} network{'s' if count > 1 else ''}, 95 %"
-    return handles, [*(_LABELS[net] for net in nets), "predicted", measured]
+    return handles, [*(_label(table, net) for net in nets), "predicted", measured]
+
+
+def _label(table: pd.DataFrame, net: str) -> str:
+    """Return the name of a network, with the layers of one that has them."""
+    layers = table.loc[table["net"] == net, "layers"]
+    if net == "deq":
+        return _LABELS[net]
+    least, most = layers.min(), layers.max()
+    span = f"{most}" if least == most else f"{least} to {most}"
+    return f"{_LABELS[net]}, {span} layer{'s' if most > 1 else ''}"
 
 
 def _title(table: pd.DataFrame) -> str:

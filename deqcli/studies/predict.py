@@ -44,7 +44,7 @@ class Predict(Study[PredictSettings, Prepared]):
     """
 
     name = "predict"
-    version = 4
+    version = 5
     duration = "about 40 seconds"
     settings = PredictSettings
     examples = (
@@ -184,11 +184,14 @@ class Predict(Study[PredictSettings, Prepared]):
         keys = [(value, trial) for value in settings.measured for trial in range(settings.trials)]
         for value, trial in [*keys, *((value, None) for value in line(settings))]:
             found, place = load(_key(value, trial)), settings.place(value)
+            networks = prepared.networks[place.sigma_a2]
             for row in range(len(found["error"])):
+                net = settings.nets[row % len(settings.nets)]
                 kind = "independent" if row >= len(settings.nets) else "predicted"
                 rows.append(
                     {
-                        "net": settings.nets[row % len(settings.nets)].value,
+                        "net": net.value,
+                        "layers": len(networks[net].acts),
                         "kind": kind if trial is None else "measured",
                         "value": value,
                         "trial": -1 if trial is None else trial,

@@ -10,8 +10,8 @@ from deqcli.figures import predict
 
 def table(widths: list[int], n: int = 100) -> pd.DataFrame:
     """Predictions and one measured network at some widths, 0 the infinite one."""
-    facts = {"net": "deq", "n": n, "ridge": 0.01, "mean_norm": 2.0, "sigma_a2": 0.2, "act": "relu",
-             "against": "width", "kernel": "ck", "data": "gmm"}  # fmt: skip
+    facts = {"net": "deq", "layers": 1, "n": n, "ridge": 0.01, "mean_norm": 2.0, "sigma_a2": 0.2,
+             "act": "relu", "against": "width", "kernel": "ck", "data": "gmm"}  # fmt: skip
     rows = [
         {"kind": kind, "value": float(width), "width": width, "trial": 0, "error": 0.1,
          "mean": 0.5, "deviation": 0.2, **facts}
@@ -36,3 +36,14 @@ def test_a_single_prediction_is_a_dash():
         for line in predict.draw(table(widths)).axes[0].lines[:1]
     }
     assert dashes == {1: "_", 3: "None"}
+
+
+@pytest.mark.parametrize(
+    ("layers", "named"), [([1, 1], "1 layer"), ([2, 2], "2 layers"), ([1, 2], "1 to 2 layers")]
+)
+def test_the_legend_says_how_many_layers_there_are(layers, named):
+    twin = [table([50, 100]).assign(net="matched", layers=number) for number in layers]
+    drawn = predict.draw(pd.concat([table([50, 100]), *twin], ignore_index=True))
+    (legend,) = drawn.legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names[:2] == ["DEQ", f"explicit twin, {named}"]

@@ -58,12 +58,27 @@ def _spectrum(table: pd.DataFrame, column: str) -> Mask:
 
 
 def _error_vs_n(table: pd.DataFrame, column: str) -> Mask:
-    # The sphere has no own norms; odd activations have no squares; a linear kernel no error.
-    if column in ("own_error", "own_slope"):
-        return (table["data"] == "sphere") | (table["own_error"] == 0)
-    if column == "predicted":
-        return pd.Series(True, index=table.index)
-    return pd.Series(False, index=table.index)
+    # The sphere has no own norms; odd activations have no squares; what is exact has no slope.
+    sphere = table["data"] == "sphere"
+    if column == "slope":
+        return _rounding(table, "error")
+    if column == "own_slope":
+        return sphere | _rounding(table, "own_error")
+    if column == "own_error":
+        return sphere
+    return pd.Series(column == "predicted", index=table.index)
+
+
+def _rounding(table: pd.DataFrame, column: str) -> Mask:
+    """Tell for which activations the mean error of a size is rounding."""
+    means = table.groupby(["act", "n"])[column].transform("mean")
+    return (means <= 1e-12).groupby(table["act"]).transform("any")
+
+
+def _visible(table: pd.DataFrame, column: str) -> Mask:
+    # Between the norms that are asked for nothing is measured.
+    between = column in ("alignment", "eigenvalue")
+    return table["kind"].eq("predicted") if between else table["kind"].isna()
 
 
 def _accuracy(table: pd.DataFrame, column: str) -> Mask:
@@ -97,6 +112,7 @@ def _flow(table: pd.DataFrame, column: str) -> Mask:
 _EMPTY = {
     "spectrum": _spectrum,
     "error-vs-n": _error_vs_n,
+    "visible": _visible,
     "match": _match,
     "accuracy": _accuracy,
     "flow": _flow,
