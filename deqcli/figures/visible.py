@@ -20,7 +20,7 @@ def draw(table: pd.DataFrame) -> Figure:
     Parameters
     ----------
     table : DataFrame
-        Columns act, ratio, mean_norm, kind, trial, alignment, predicted, threshold, n, kernel,
+        Columns act, ratio, p, mean_norm, kind, trial, alignment, predicted, threshold, n, kernel,
         sigma_a2, as ``deqcli visible`` writes them.
     """
     figure = Figure(figsize=(COLUMN, 3.0), layout="constrained")
@@ -32,7 +32,9 @@ def draw(table: pd.DataFrame) -> Figure:
         for place, act in enumerate(acts):
             of_act = rows[rows["act"] == act]
             some = of_act[of_act["kind"] == "measured"].groupby("mean_norm")
-            label = f"p/n = {ratio:g}, predicted" if place == 0 else None
+            # The dimension has a least value: what was asked for need not be what was drawn.
+            drawn = f"p/n = {rows['p'].iloc[0] / rows['n'].iloc[0]:.3g}"
+            label = f"{drawn}, predicted" if place == 0 else None
             line = of_act.groupby("mean_norm")["predicted"].first()
             # Nothing up to the threshold, which need not be among the norms.
             line[float(rows["threshold"].iloc[0])] = 0.0

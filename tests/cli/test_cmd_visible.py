@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from deqcli import run
 from deqcli.runs import tables
 
 
@@ -49,3 +50,11 @@ def test_bad_input(deqcli, tmp_path, arguments, words):
     assert refused.code == 2
     assert words in refused.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_figure_names_the_ratio_that_was_drawn():
+    """Of 40 samples in a tenth as many dimensions there are 8, the least."""
+    done = run("visible", n=40, ratio=[0.1, 2.0], mean_norm=[1.0], trials=1, act=["tanh"], jobs=1)
+    (legend,) = done.figure().legends
+    labels = [text.get_text() for text in legend.get_texts()]
+    assert labels[:2] == ["p/n = 0.2, predicted", "p/n = 2, predicted"]
