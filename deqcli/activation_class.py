@@ -172,8 +172,8 @@ def _kinks(kinks: Any, label: str, allowed: checks.Range) -> tuple[float, ...]:
 
 
 def _lipschitz(lipschitz: Any, label: str, allowed: checks.Range) -> float:
-    if isinstance(lipschitz, float) and lipschitz == math.inf:
-        return lipschitz
+    if isinstance(lipschitz, float | np.floating) and lipschitz == math.inf:
+        return math.inf
     try:
         return checks.number(lipschitz, "lipschitz", float, allowed)
     except InputError as error:

@@ -21,6 +21,8 @@ from deqcli.prediction.resolvent import Resolvent
 Array = NDArray[np.float64]
 # Of what columns add to resolvents, which is small: each time an n-th part as wrong.
 _TIMES = 3
+# Lengths of rows that are nothing.
+_TINY = 1e-300
 
 
 class Outputs:
@@ -46,6 +48,10 @@ class Outputs:
         columns, signs = kernel.columns, kernel.signs
         if pairs is not None:
             a, b = (rows.T / np.sqrt(2) for rows in pairs(self.state))
+            # As long as each other, so that neither is lost in their sum.
+            sizes = np.maximum([np.abs(a).max(axis=0), np.abs(b).max(axis=0)], _TINY)
+            balance = np.sqrt(sizes[1] / sizes[0])
+            a, b = a * balance, b / balance
             columns = np.hstack([columns, a - b, a + b])
             signs = np.concatenate([signs, np.repeat([1.0, -1.0], a.shape[1])])
         self.samples, self.n = kernel.bulk.samples, kernel.bulk.n

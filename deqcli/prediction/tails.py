@@ -109,13 +109,19 @@ def _wrong(
 def _leaning(margins: Array, spread: Array, to_own: Array, thirds: Array) -> Array:
     r"""Return by how much margins seem larger for their third cumulants.
 
-    That of skewness :math:`\gamma`, x deviations above zero, is positive as often as a normal
-    variable :math:`x + \gamma(x^2 - 1)/6` above (Edgeworth); no more than at x = 3.
+    One of a gamma law of skewness :math:`\gamma`, x deviations above zero, is positive as often as
+    a normal variable :math:`\frac6\gamma(1 - (1 - \frac{\gamma x}2)^{1/3}) - \frac\gamma6` above
+    (Wilson and Hilferty 1931), to first order :math:`x + \gamma(x^2 - 1)/6` as by Edgeworth. Few
+    neurons have no more skewness than one, whatever their third cumulants are to first order.
     """
-    variances = np.maximum(np.diagonal(spread, axis1=1, axis2=2), 1e-300)
+    deviations = np.sqrt(np.maximum(np.diagonal(spread, axis1=1, axis2=2), 1e-300))
     cumulants = np.einsum("ir,is,it,rst->i", to_own, to_own, to_own, thirds)
-    far = np.minimum(margins**2 / variances, 9.0) - 1
-    return np.asarray(cumulants / variances * far / 6)
+    skewness = np.clip(cumulants / deviations**3, -1.0, 1.0)
+    skewness[np.abs(skewness) < _NOTHING] = _NOTHING
+    x = margins / deviations
+    with np.errstate(divide="ignore"):  # at the end of the gamma law
+        root = np.expm1(np.log1p(np.maximum(-skewness * x / 2, -1.0)) / 3)
+    return np.asarray((-6 / skewness * root - skewness / 6 - x) * deviations)
 
 
 def _all_positive(mean: Array, covariance: Array, points: Array) -> float:
