@@ -37,6 +37,9 @@ from deqcli.vocabulary import Kernel, Solver, Weights
 
 Array = NDArray[Any]
 
+# Weights are drawn in single precision, with the squares of their deviations.
+_WEIGHTS = Range(least=0, most=1e30)
+
 
 @dataclasses.dataclass(frozen=True)
 class Ensemble:
@@ -102,8 +105,8 @@ class Ensemble:
             "solver": Solver.of(self.solver, "solver"),
             "tolerance": number(self.tolerance, "tolerance", float),
         }
-        for name in ("sigma_a2", "sigma_b2"):
-            checked[name] = number(getattr(self, name), name, float, NOT_NEGATIVE)
+        for name, allowed in (("sigma_a2", _WEIGHTS), ("sigma_b2", NOT_NEGATIVE)):
+            checked[name] = number(getattr(self, name), name, float, allowed)
         for name in ("width", "max_iterations"):
             checked[name] = number(getattr(self, name), name, int, POSITIVE)
         for name, value in checked.items():

@@ -371,6 +371,7 @@ def test_bench_has_its_columns(threads):
     ("change", "words"),
     [
         ({"sigma_a2": -0.1}, "sigma_a2"),
+        ({"sigma_a2": 1e40}, "sigma_a2. is 1e.40; give a finite number .*at most 1e.30"),
         ({"sigma_b2": np.nan}, "sigma_b2"),
         ({"width": 0}, "width"),
         ({"weights": "gausian"}, "did you mean gaussian"),
