@@ -309,19 +309,22 @@ class Regression:
             e = finite.solve(shift)
             return finite.limits(e, shift), ridge / float(e[-1])
         parts, noise = self._parts(layers.links.size), np.zeros((1, 1))
-        slopes = None
-        if self.kernel.explicit is Kernel.NTK and not isinstance(self.scalars, Coefficients):
-            slopes = slopes_of(self.scalars, self.kernel)
-        even = slopes is not None and slopes.even
-        scales = slopes is not None and slopes.scales(width)
-        table = self._table(parts, echoes=even, scales=scales)
-        if slopes is not None:
-            noise = slopes.noise(table, width)
-            table = slopes.echoed(table, width) if even else table
+        tangent, scales = self._tangent, False
+        if tangent is not None:
+            scales = slopes_of(tangent, self.kernel).scales(width)
+        table = self._table(parts, scales=scales)
         shift = ridge * table.unit()
         e = finite.solve(shift)
-        if slopes is not None and scales:
-            table = slopes.rescaled(table, width, layers.features(e))
+        if tangent is not None:
+            left = layers.amounts(e) / layers.amounts(np.ones(e.size))
+            slopes = slopes_of(tangent, self.kernel, left)
+            if slopes.metric is not None:
+                seen = slopes.metric.applied(self.covariances, self.counts / n, width)
+                table = self._table(parts, seen, scales=True)
+                table = slopes.metric.stretched(table, parts[0], width)
+            noise = slopes.noise(table, width)
+            if scales:
+                table = slopes.rescaled(table, width, layers.features(e))
         limit = layers.shares(layers.amounts(np.ones(e.size)))
         thirds = thirds_of(self.scalars, table, width)
         table = table.with_products(thirds.bent(table.diagonals[1:]))
@@ -352,11 +355,24 @@ class Regression:
         found = found._replace(means=means, covariances=covariances, skews=skews)
         return found, ridge / float(e[-1])
 
+    @property
+    def _tangent(self) -> ImplicitScalars | ExplicitScalars | None:
+        """The network, if its tangent kernel is used."""
+        if self.kernel.explicit is not Kernel.NTK or isinstance(self.scalars, Coefficients):
+            return None
+        return self.scalars
+
     def _table(
-        self, kernels: Sequence[Expansion], *, echoes: bool = False, scales: bool = False
+        self,
+        kernels: Sequence[Expansion],
+        seen: Covariances | None = None,
+        *,
+        scales: bool = False,
     ) -> Table:
-        check_own_norms(self.covariances, self.counts)
-        samples = samples_of(self.covariances, self.counts, echoes=echoes, scales=scales)
+        """Tabulate kernels; the covariances are as seen in another metric, if one is given."""
+        own = self.covariances
+        check_own_norms(own, self.counts)
+        samples = samples_of(seen or own, self.counts, scales=scales, norms=own)
         return Table.of(samples, kernels)
 
     def _parts(self, depth: int) -> list[Expansion]:

@@ -92,10 +92,8 @@ class Samples:
     blocks : Blocks
     coordinates : ndarray of shape (m, d)
         u.
-    echoes : ndarray of shape (m, d)
-        Standard normal and independent of all else; or of shape (m, 0).
     scales : ndarray of shape (m,)
-        One such variable, or zeros.
+        Standard normal and independent of all else; or zeros.
     """
 
     dimension: int
@@ -112,7 +110,6 @@ class Samples:
     loads: Array
     blocks: Blocks
     coordinates: Array
-    echoes: Array
     scales: Array
 
     @cached_property
@@ -135,17 +132,17 @@ def samples_of(
     covariances: Covariances,
     counts: NDArray[np.int64],
     *,
-    echoes: bool = False,
     scales: bool = False,
+    norms: Covariances | None = None,
 ) -> Samples:
     """Sort the samples of classes into groups.
 
     Parameters
     ----------
-    echoes : bool
-        Whether they are sorted by as many more variables as there are independent means, too.
     scales : bool
-        Whether by one more.
+        Whether they are sorted by one more variable, too.
+    norms : Covariances, optional
+        By which norms vary, if the first are covariances in another metric.
 
     Examples
     --------
@@ -185,14 +182,15 @@ def samples_of(
     T = np.outer(ratios, ratios) * covariances.products * left
     shapes = _shapes(covariances, matrices, times)
     own_variables = d + 1 + bool(shapes.any())
-    before_scale = own_variables + (d if echoes else 0)
-    nodes, weights = _nodes(before_scale + scales)
+    nodes, weights = _nodes(own_variables + scales)
     groups = len(nodes)
     classes = np.repeat(np.arange(k), groups)
     departures = np.einsum("ade,ge->agd", np.linalg.cholesky(own), nodes[:, :d])
     departures = departures.reshape(classes.size, d)
     coordinates = centres[classes] + departures
-    shape = (traces**2 * p / (2 * np.diagonal(T)))[:, None]
+    plain = norms or covariances
+    own_products = np.diagonal(plain.products)
+    shape = (plain.traces**2 * left * p / (2 * own_products))[:, None]
     relative = (gammaincinv(shape, ndtr(nodes[:, d])) / shape).ravel()
     relative /= np.repeat(relative.reshape(k, -1) @ weights, groups)
     rest = relative * traces[classes]
@@ -207,8 +205,8 @@ def samples_of(
     inner = coordinates @ coordinates.T / p + across
     both = np.ix_(classes, classes)
     # A long sample is longer yet to covariances like its own, along which it departs.
-    raised = covariances.triples * (covariances.traces / np.diagonal(covariances.products))[:, None]
-    longer = relative[:, None] ** (raised / covariances.products)[both]
+    raised = plain.triples * (plain.traces / own_products)[:, None]
+    longer = relative[:, None] ** (raised / plain.products)[both]
     if shapes.any():
         longer *= np.maximum(1 + np.tile(nodes[:, d + 1], k)[:, None] * shapes[both], _LEAST)
     return Samples(
@@ -231,8 +229,7 @@ def samples_of(
             places,
         ),
         coordinates,
-        np.tile(nodes[:, own_variables:before_scale], (k, 1)),
-        np.tile(nodes[:, before_scale:].sum(axis=1), k),
+        np.tile(nodes[:, own_variables:].sum(axis=1), k),
     )
 
 

@@ -15,20 +15,21 @@ What it has in common with :math:`\bar q_k = m_1\bar y_k` scales a sample's row:
 
 .. math:: m\operatorname{Var}\epsilon = m_1^2\big(E\phi'^2P(3P + R) - 3m_1^2P^2\big) .
 
-An even :math:`\phi` has :math:`m_1 = 0` and sees classes by
-:math:`K_{ij}\,m_2^2\,x_i^\top Sx_j`, :math:`S = \frac1m\sum_ky_k^2w_kw_k^\top`. Beside its
-coordinate u along a mean it hears noise of its own, :math:`w^\top(S - I)\mu`, of variance
-:math:`3K_{ii}K_{\mu\mu}/m`: an echo (theory.md §11).
+An even :math:`\phi` has :math:`m_1 = 0`: what it does to inner products is a metric of its own
+(:mod:`deqcli.prediction.metric`), and only what of its slopes is not linear is noise besides.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from deqcli.gaussian import Moments
 from deqcli.prediction.grouped import NODES, WEIGHTS, Table
+from deqcli.prediction.metric import Metric, repeats
 from deqcli.scalars import ExplicitScalars, ImplicitScalars, layer_scalars
 from deqcli.vocabulary import Kernel
 
@@ -49,10 +50,8 @@ class Slopes:
         The kernels K as sums of the samples' inner products and of the layers' conjugate kernels.
     variances : ndarray of shape (L,)
         m times those of :math:`\psi` between different samples.
-    whole : ndarray of shape (L,)
-        How much of each K is multiplied by the last layer's :math:`x_i^\top Sx_j`, if that is even.
-    spread : float
-        m/p times the echo's variance.
+    metric : Metric or None
+        If one layer is even.
     rows : ndarray of shape (L,)
         m times the variances of :math:`\epsilon` that each layer adds.
     scaled : ndarray of shape (L,)
@@ -63,40 +62,26 @@ class Slopes:
 
     below: Array
     variances: Array
-    whole: Array
-    spread: float
+    metric: Metric | None
     rows: Array
     scaled: Array
     means: Array
 
-    @property
-    def even(self) -> bool:
-        """Whether there are echoes."""
-        return bool(self.whole.any())
-
     def scales(self, width: int) -> bool:
         """Whether rows have scales that count."""
-        return bool((self.rows > width * (_LEAST * self.means) ** 2).any() and not self.even)
+        return bool((self.rows > width * (_LEAST * self.means) ** 2).any() and not self.metric)
 
     def noise(self, table: Table, width: int) -> Array:
         r"""Return the variances :math:`E\,\mathrm{Var}(\psi)K^2` between groups, (m, m).
 
-        The features in K vary as well.
+        The features in K vary as well, which is in a metric if there is one.
         """
         own = table.diagonals[1:, :, None] * table.diagonals[1:, None, :] / width
         drawn = np.tensordot(self.below[:, 1:] ** 2, own, 1)
-        squares = self._kernels(table) ** 2 @ WEIGHTS + drawn
+        squares = self._kernels(table) ** 2 @ WEIGHTS
+        if not self.metric:
+            squares = squares + drawn
         return np.asarray(np.tensordot(self.variances / width, squares, 1))
-
-    def echoed(self, table: Table, width: int) -> Table:
-        r"""Add :math:`K_{ij}(u_i^\top v_j + v_i^\top u_j)/p` to the first kernel, v the echoes."""
-        samples = table.samples
-        echoes = np.sqrt(self.spread * samples.dimension / width) * samples.echoes
-        both = samples.coordinates @ echoes.T / samples.dimension
-        values = table.values.copy()
-        added = np.tensordot(self.whole, self._kernels(table), 1)
-        values[0] += added * (both + both.T)[..., None]
-        return replace(table, values=values)
 
     def rescaled(self, table: Table, width: int, features: Array) -> Table:
         r"""Scale rows: add :math:`(\epsilon_i + \epsilon_j + \epsilon_i\epsilon_j/m_1^2P)K_{ij}`.
@@ -130,45 +115,55 @@ class Slopes:
         return np.stack([inners, *table.values[1:]])
 
 
-def slopes_of(scalars: ImplicitScalars | ExplicitScalars, kernel: Kernel) -> Slopes:
+def slopes_of(
+    scalars: ImplicitScalars | ExplicitScalars, kernel: Kernel, left: Array | None = None
+) -> Slopes:
     r"""Return the slopes' part of a network's tangent kernel.
 
     In an explicit network :math:`P \leftarrow m_1^2P` from the readout's P = 1, R = 0 down, and
     noise goes on with the factor :math:`m_1^4`; in a DEQ :math:`P = 1/(1 - \sigma_a^2m_1^2)`,
     :math:`P + R = 1/(1 - \sigma_a^2E\phi'^2)` and all of it comes back.
 
+    Parameters
+    ----------
+    left : ndarray of shape (L,), optional
+        How much of each layer's features acts; all by default.
+
     Examples
     --------
     >>> from deqcli.scalars import explicit_scalars
     >>> one = slopes_of(explicit_scalars(["relu"]), Kernel.NTK)   # 3 / 16, the slope is 0 or 1
-    >>> one.variances.round(4), one.even
-    (array([0.1875]), False)
+    >>> one.variances.round(4), one.metric
+    (array([0.1875]), None)
     """
     if isinstance(scalars, ImplicitScalars):
         c = scalars
         back, weight = c.sigma_a2 * c.m1**2, c.sigma_a2 if kernel.before_activation else 1.0
         P, Q = 1 / (1 - back), 1 / (1 - c.sigma_a2 * c.r)
-        noise = _noise(c.m1, c.r, P, Q - P) / (1 - back**2)
+        noise, metric = _noise(c.m1, c.r, P, Q - P) / (1 - back**2), None
+        # Before the activation inner products themselves tell nearly all.
+        if c.m1**2 < _EVEN * c.r and not kernel.before_activation:
+            metric = Metric.of_layer(1, 1, 1.0 if left is None else float(left[0]))
+            noise -= 3 * (P * c.m2**2 * c.sigma_b2 * c.tau0**2) ** 2
         row = (weight / (1 - back)) ** 2 * _row(c.m1, c.r, P, Q - P)
-        echo = weight * c.sigma_b2 * (c.m2 * P) ** 2 if c.m1**2 < _EVEN * c.r else 0.0
         return Slopes(
             np.array([[c.sigma_b2, c.sigma_a2]]),
             np.array([weight**2 * noise]),
-            np.array([echo]),
-            3 * c.tau**2 / c.sigma_b2,
+            metric,
             np.array([row]),
             np.array([np.sqrt(row)]),
             np.array([weight * c.m1**2 * P]),
         )
     steps = layer_scalars(scalars.acts, scalars.tau0)
     moments = [m for _, _, m in steps]
-    noises, rows, means = list[float](), list[float](), list[float]()
+    noises, rows, means, rests = list[float](), list[float](), list[float](), list[float]()
     above, P, Q = 0.0, 1.0, 1.0
     for m in reversed(moments):
         above = _noise(m.m1, m.r, P, Q - P) + m.m1**4 * above
         noises.insert(0, above)
         rows.insert(0, _row(m.m1, m.r, P, Q - P))
         means.insert(0, m.m1**2 * P)
+        rests.insert(0, (Q - P) / P if P else 0.0)
         P, Q = P * m.m1**2, Q * m.r
     squares = np.array([m.m1**2 for m in moments])
     # The scale of a row in one layer goes on to those below: what it multiplies in all.
@@ -179,23 +174,55 @@ def slopes_of(scalars: ImplicitScalars | ExplicitScalars, kernel: Kernel) -> Slo
     linear = reach @ np.cumprod([1.0, *squares[:-1]])
     shares = np.array(rows) * linear
     scaled = shares @ reach / max(float(np.sqrt(shares @ linear)), 1e-300)
-    last = moments[-1]
-    slope = float(np.prod(squares[:-1]))
-    size = steps[-2][0].tau2 if len(steps) > 1 else scalars.tau0**2
-    if last.m1**2 < _EVEN * last.r:
-        # The factor of the last layer itself is x'Sx', not its mean slope.
-        whole = slope * last.m2**2 * np.cumprod([1.0, *squares[-2::-1]])[::-1]
-    else:
-        whole = np.zeros(len(steps))
+    variances, metric = np.array(noises), None
+    even = [place for place, m in enumerate(moments, 1) if m.m1**2 < _EVEN * m.r]
+    # What two even layers tell of classes is of fourth order in inner products.
+    if len(even) == 1:
+        place = even[0]
+        share = 1.0 if left is None else float(left[place - 1])
+        times = repeats(place, len(steps), share)
+        metric = Metric.of_layer(place, len(steps), share)
+        sizes = [scalars.tau0**2, *(step.tau2 for step, _, _ in steps[: place - 1])]
+        variances[:place] = _beside(moments, sizes, times, rests[place - 1])
     return Slopes(
         np.eye(len(steps), len(steps) + 1),
-        np.array(noises),
-        np.asarray(whole, dtype=np.float64),
-        3 * size / slope,
+        variances,
+        metric,
         np.array(rows),
         scaled,
         np.array(means),
     )
+
+
+def _beside(moments: Sequence[Moments], sizes: Sequence[float], times: Array, rest: float) -> Array:
+    r"""Return the variances of the noise beside the metric of an even layer t, of shape (t,).
+
+    It is that of the same sums as the metric's, with the lengths of all that is not linear in the
+    samples; each of the t kernels has an equal part.
+
+    Parameters
+    ----------
+    moments : sequence of L Moments
+    sizes : sequence of t float
+        Mean squares of what the layers up to t see.
+    times : ndarray of shape (t - 1,)
+        How often the features of the layers below are in the kernel.
+    rest : float
+        R/P of what comes back to layer t.
+    """
+    place = len(sizes)
+    *below, own = moments[:place]
+    squares = np.cumprod([1.0, *(m.m1**2 for m in below)])
+    lengths = np.array(sizes) / squares
+    length = own.r / (own.m2**2 * squares[-1])
+    noise = float(times**2 @ (lengths[1:] ** 2 - lengths[0] ** 2))
+    noise += place**2 * ((3 + 2 * rest + rest**2) * length**2 - 3 * lengths[0] ** 2)
+    for layer in range(place - 1, 0, -1):
+        length *= below[layer - 1].r / below[layer - 1].m1 ** 2
+        noise += layer**2 * (length**2 - lengths[0] ** 2)
+    slopes = [m.m1**2 for m in moments[place:]]
+    whole = own.m2**2 * squares[-1] ** 2 * float(np.prod(slopes)) / squares
+    return np.asarray(whole**2 * noise / place)
 
 
 def _noise(m1: float, r: float, P: float, R: float) -> float:
