@@ -49,7 +49,9 @@ class Slopes:
     below : ndarray of shape (L, 1 + depth)
         The kernels K as sums of the samples' inner products and of the layers' conjugate kernels.
     variances : ndarray of shape (L,)
-        m times those of :math:`\psi` between different samples.
+        m times those that each layer adds to :math:`\psi` between different samples.
+    reach : ndarray of shape (L, L)
+        How much of each K is multiplied by what a layer adds.
     metric : Metric or None
         If one layer is even.
     rows : ndarray of shape (L,)
@@ -62,6 +64,7 @@ class Slopes:
 
     below: Array
     variances: Array
+    reach: Array
     metric: Metric | None
     rows: Array
     scaled: Array
@@ -72,15 +75,15 @@ class Slopes:
         return bool((self.rows > width * (_LEAST * self.means) ** 2).any() and not self.metric)
 
     def noise(self, table: Table, width: int) -> Array:
-        r"""Return the variances :math:`E\,\mathrm{Var}(\psi)K^2` between groups, (m, m).
+        r"""Return the variances of :math:`\sum K(\psi - E\psi)` between groups, (m, m).
 
         The features in K vary as well, which is in a metric if there is one.
         """
-        own = table.diagonals[1:, :, None] * table.diagonals[1:, None, :] / width
-        drawn = np.tensordot(self.below[:, 1:] ** 2, own, 1)
-        squares = self._kernels(table) ** 2 @ WEIGHTS
+        amounts = self.reach @ self.below
+        squares = np.tensordot(amounts, self._known(table), 1) ** 2 @ WEIGHTS
         if not self.metric:
-            squares = squares + drawn
+            own = table.diagonals[1:, :, None] * table.diagonals[1:, None, :] / width
+            squares = squares + np.tensordot(amounts[:, 1:] ** 2, own, 1)
         return np.asarray(np.tensordot(self.variances / width, squares, 1))
 
     def rescaled(self, table: Table, width: int, features: Array) -> Table:
@@ -104,9 +107,6 @@ class Slopes:
         diagonals[0] += np.einsum("cii,ci->i", factors, amounts @ known)
         return replace(table, values=values, diagonals=diagonals)
 
-    def _kernels(self, table: Table) -> Array:
-        return np.tensordot(self.below, self._known(table), 1)
-
     @staticmethod
     def _known(table: Table) -> Array:
         """Return inner products and the layers' conjugate kernels."""
@@ -121,8 +121,8 @@ def slopes_of(
     r"""Return the slopes' part of a network's tangent kernel.
 
     In an explicit network :math:`P \leftarrow m_1^2P` from the readout's P = 1, R = 0 down, and
-    noise goes on with the factor :math:`m_1^4`; in a DEQ :math:`P = 1/(1 - \sigma_a^2m_1^2)`,
-    :math:`P + R = 1/(1 - \sigma_a^2E\phi'^2)` and all of it comes back.
+    noise goes on with the factor :math:`m_1^2` and is the same in all layers below; in a DEQ
+    :math:`P = 1/(1 - \sigma_a^2m_1^2)`, :math:`P + R = 1/(1 - \sigma_a^2E\phi'^2)` and all of it comes back.
 
     Parameters
     ----------
@@ -149,6 +149,7 @@ def slopes_of(
         return Slopes(
             np.array([[c.sigma_b2, c.sigma_a2]]),
             np.array([weight**2 * noise]),
+            np.ones((1, 1)),
             metric,
             np.array([row]),
             np.array([np.sqrt(row)]),
@@ -157,16 +158,15 @@ def slopes_of(
     steps = layer_scalars(scalars.acts, scalars.tau0)
     moments = [m for _, _, m in steps]
     noises, rows, means, rests = list[float](), list[float](), list[float](), list[float]()
-    above, P, Q = 0.0, 1.0, 1.0
+    P, Q = 1.0, 1.0
     for m in reversed(moments):
-        above = _noise(m.m1, m.r, P, Q - P) + m.m1**4 * above
-        noises.insert(0, above)
+        noises.insert(0, _noise(m.m1, m.r, P, Q - P))
         rows.insert(0, _row(m.m1, m.r, P, Q - P))
         means.insert(0, m.m1**2 * P)
         rests.insert(0, (Q - P) / P if P else 0.0)
         P, Q = P * m.m1**2, Q * m.r
     squares = np.array([m.m1**2 for m in moments])
-    # The scale of a row in one layer goes on to those below: what it multiplies in all.
+    # The noise of one layer and the scales of its rows go on to those below: what they multiply.
     reach = np.eye(len(steps))
     for k in range(1, len(steps)):
         reach[k] += squares[k - 1] * reach[k - 1]
@@ -183,10 +183,12 @@ def slopes_of(
         times = repeats(place, len(steps), share)
         metric = Metric.of_layer(place, len(steps), share)
         sizes = [scalars.tau0**2, *(step.tau2 for step, _, _ in steps[: place - 1])]
+        reach[:, :place] = np.eye(len(steps), place)
         variances[:place] = _beside(moments, sizes, times, rests[place - 1])
     return Slopes(
         np.eye(len(steps), len(steps) + 1),
         variances,
+        reach,
         metric,
         np.array(rows),
         scaled,

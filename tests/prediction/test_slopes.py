@@ -21,20 +21,22 @@ def test_noise_of_slopes_in_drawn_networks(acts):
     apart = ~np.eye(n, dtype=bool)
     for _ in range(draws):
         X = rng.standard_normal((n, p)) / np.sqrt(p)
-        inner, variances = X @ X.T, []
+        inner, noises = X @ X.T, []
         for slopes in tangent(X, s.acts, m, rng)[1]:
             # Means over the others, a sample itself apart.
             left = np.where(apart, slopes, 0.0)
             whole = left.sum() / (n * (n - 1))
             rows = (left.sum(axis=0) / (n - 1) - whole) * (n - 1) / (n - 2)
             left = (slopes - whole - rows - rows[:, None])[apart]
-            left = left - (left @ inner[apart]) / (inner[apart] @ inner[apart]) * inner[apart]
-            variances.append(m * left @ left / (n * (n - 3)))
-        found.append(variances)
+            noises.append(
+                left - (left @ inner[apart]) / (inner[apart] @ inner[apart]) * inner[apart]
+            )
+        found.append(m * np.array(noises) @ np.transpose(noises) / (n * (n - 3)))
     spread = np.std(found, axis=0, ddof=1) / np.sqrt(draws)
     slopes, (*_, (_, _, last)) = slopes_of(s, Kernel.NTK), layer_scalars(s.acts)
-    # Of an even layer a part is that of its metric.
-    expected = slopes.variances + (3 * last.m2**4 if slopes.metric else 0.0)
+    # The noise of one layer is in those below it, too; of an even layer a part is its metric's.
+    expected = slopes.reach.T @ np.diag(slopes.variances) @ slopes.reach
+    expected = expected + (3 * last.m2**4 if slopes.metric else 0.0)
     # As if the readout had one length for all neurons, a third of it would be expected.
     assert (np.abs(np.mean(found, axis=0) - expected) < 3 * spread + 0.1 * expected).all()
 
