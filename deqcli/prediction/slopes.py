@@ -122,7 +122,8 @@ def slopes_of(
 
     In an explicit network :math:`P \leftarrow m_1^2P` from the readout's P = 1, R = 0 down, and
     noise goes on with the factor :math:`m_1^2` and is the same in all layers below; in a DEQ
-    :math:`P = 1/(1 - \sigma_a^2m_1^2)`, :math:`P + R = 1/(1 - \sigma_a^2E\phi'^2)` and all of it comes back.
+    :math:`P = 1/(1 - \sigma_a^2m_1^2)`, :math:`P + R = 1/(1 - \sigma_a^2E\phi'^2)` and all of it
+    comes back.
 
     Parameters
     ----------
