@@ -34,6 +34,8 @@ _GROUPS, _MOST_MOMENTS = 64, 46
 _NORMAL = np.array([0.0 if k % 2 else float(np.prod(np.arange(k - 1, 0, -2))) for k in range(17)])
 # Deviations of shapes that differ by less between classes do not count; nor become negative.
 _ONE_SHAPE, _LEAST = 1e-3, 0.1
+# Nor do parts of them below this, relative to the largest; more variables than this are too many.
+_LEADING, _MOST_VARIABLES = 0.1, 10
 # Parts of means and of what they are correlated with below this are rounding.
 _NOTHING = 1e-9
 
@@ -180,8 +182,9 @@ def samples_of(
     traces, left = covariances.traces - known / p, 1 - d / p
     ratios = traces / (covariances.traces * left)
     T = np.outer(ratios, ratios) * covariances.products * left
-    shapes = _shapes(covariances, matrices, times)
-    own_variables = d + 1 + bool(shapes.any())
+    # As many parts as there are variables for, but one at least.
+    shapes = _shapes(covariances, matrices, times)[: max(_MOST_VARIABLES - d - 1 - scales, 1)]
+    own_variables = d + 1 + len(shapes)
     nodes, weights = _nodes(own_variables + scales)
     groups = len(nodes)
     classes = np.repeat(np.arange(k), groups)
@@ -207,8 +210,10 @@ def samples_of(
     # A long sample is longer yet to covariances like its own, along which it departs.
     raised = plain.triples * (plain.traces / own_products)[:, None]
     longer = relative[:, None] ** (raised / plain.products)[both]
-    if shapes.any():
-        longer *= np.maximum(1 + np.tile(nodes[:, d + 1], k)[:, None] * shapes[both], _LEAST)
+    if len(shapes):
+        known = np.tile(nodes[:, d + 1 : own_variables], (k, 1))
+        away = np.einsum("is,sij->ij", known, shapes[:, classes[:, None], classes])
+        longer *= np.maximum(1 + away, _LEAST)
     return Samples(
         p,
         classes,
@@ -255,10 +260,11 @@ def _coordinates(covariances: Covariances) -> tuple[Array, Array, Array, NDArray
 
 
 def _shapes(covariances: Covariances, matrices: Array, times: Array) -> Array:
-    r"""Return how samples of class a vary in what they are to others' covariances, (K, K).
+    r"""Return how samples of class a vary in what they are to others' covariances.
 
-    Of :math:`w^\top C_bw`, given :math:`\|w\|`, the leading part: row a has its deviations for
-    all b, in units of the means. Nothing if classes have one shape, and cannot be told by it.
+    Of :math:`w^\top C_bw`, given :math:`\|w\|`, its principal parts, the largest first: row a has
+    a part's deviations for all b, in units of the means. There is none if classes have one shape,
+    and cannot be told by it.
     """
     T, triples, p = covariances.products, covariances.triples, covariances.dimension
     pairs = np.einsum("aqij,bqjk->abqik", matrices, matrices, optimize=True)
@@ -266,9 +272,10 @@ def _shapes(covariances: Covariances, matrices: Array, times: Array) -> Array:
     known = triples[:, :, None] * triples[:, None, :] / np.diagonal(T)[:, None, None]
     relative = 2 / p * (fourth - known) / (T[:, :, None] * T[:, None, :])
     values, vectors = np.linalg.eigh(relative)
-    leading = np.sqrt(np.maximum(values[:, -1:], 0.0)) * vectors[:, :, -1]
-    apart = np.ptp(leading, axis=1).max() > _ONE_SHAPE
-    return np.asarray(leading if apart else np.zeros_like(leading))
+    parts = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors
+    sizes = np.ptp(np.moveaxis(parts, -1, 0)[::-1], axis=2).max(axis=1)
+    kept = sizes > max(_ONE_SHAPE, _LEADING * float(sizes[0]))
+    return np.moveaxis(parts, -1, 0)[::-1][kept]
 
 
 def _spanned(vectors: Array) -> Array:
@@ -294,7 +301,10 @@ def _nodes(dimension: int) -> tuple[Array, Array]:
     """
     powers = _even_powers(dimension)
     if len(powers) > _MOST_MOMENTS:
-        half = ndtri(lattice(dimension, max(_GROUPS // 2, 2 * dimension))).T
+        # As many as the polynomials of second degree, where these are few enough.
+        fitted = 1 + dimension * (dimension + 1) // 2
+        fitted = fitted if dimension <= _MOST_VARIABLES else 2 * dimension
+        half = ndtri(lattice(dimension, max(_GROUPS // 2, fitted))).T
         root = np.linalg.cholesky(half.T @ half / len(half))
         half, weights = np.linalg.solve(root, half.T).T, np.full(len(half), 1 / len(half))
     else:
