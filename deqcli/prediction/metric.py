@@ -80,6 +80,18 @@ class Metric:
         whole = 2 * place + left * (depth - place + 1)
         return Metric(variance / whole**2, third / whole**3)
 
+    def shared(self, place: int, depth: int, left: float = 1.0) -> Metric:
+        r"""Return that with what the even layer's slopes and its features have in common.
+
+        Along a mean a sample hears :math:`\frac1m\sum_ky_k^2w_{k\mu}w_k^\top x` from slopes and,
+        half as often, :math:`\frac1m\sum_k(w_{k\mu}^2 - 1)w_{k\mu}w_k^\top x` from features, of the
+        same weights: their covariance is two thirds of the first one's variance.
+        """
+        times = left * (depth - place + 1)
+        more = 2 * place * times / (2 * place + times) ** 2
+        part = 1 + more / self.variance
+        return Metric(part * self.variance, part**2 * self.third)
+
     def eigenvalues(self, ratio: float) -> tuple[Array, Array]:
         """Return two eigenvalues and their shares for p/m, with the first three moments."""
         variance, third = self.variance * ratio, self.third * ratio**2

@@ -144,7 +144,8 @@ def slopes_of(
         noise, metric = _noise(c.m1, c.r, P, Q - P) / (1 - back**2), None
         # Before the activation inner products themselves tell nearly all.
         if c.m1**2 < _EVEN * c.r and not kernel.before_activation:
-            metric = Metric.of_layer(1, 1, 1.0 if left is None else float(left[0]))
+            share = 1.0 if left is None else float(left[0])
+            metric = Metric.of_layer(1, 1, share).shared(1, 1, share)
             noise -= 3 * (P * c.m2**2 * c.sigma_b2 * c.tau0**2) ** 2
         row = (weight / (1 - back)) ** 2 * _row(c.m1, c.r, P, Q - P)
         return Slopes(
@@ -182,7 +183,7 @@ def slopes_of(
         place = even[0]
         share = 1.0 if left is None else float(left[place - 1])
         times = repeats(place, len(steps), share)
-        metric = Metric.of_layer(place, len(steps), share)
+        metric = Metric.of_layer(place, len(steps), share).shared(place, len(steps), share)
         sizes = [scalars.tau0**2, *(step.tau2 for step, _, _ in steps[: place - 1])]
         reach[:, :place] = np.eye(len(steps), place)
         variances[:place] = _beside(moments, sizes, times, rests[place - 1])
