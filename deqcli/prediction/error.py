@@ -121,8 +121,8 @@ def predict_error(
         :math:`\lambda` in units of the kernel's mean diagonal.
     width : int, optional
         Neurons of every layer; infinitely many by default. Bare ``Coefficients`` are taken for one
-        layer of independent features. Of ``ntk`` with an even activation (``abs``, ``cos``) it is
-        mostly 0.005 to 0.02 too low.
+        layer of independent features. Of ``ntk`` with an even activation (``abs``, ``cos``) errors
+        are right to 0.02 only, mostly.
     bias : bool
         Whether there is b, which makes the residuals sum to zero (LS-SVM); else b = 0.
     form : Form or str, optional

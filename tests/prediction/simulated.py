@@ -9,6 +9,9 @@ import numpy as np
 from deqcli import explicit_kernels, implicit_kernels
 from deqcli.scalars import ImplicitScalars
 
+# New samples of each class.
+TESTS = 400
+
 
 def features(X, scalars, width, rng):
     """Return the features of one random network, of shape (width, n), in double precision."""
@@ -30,7 +33,7 @@ def _equilibrium(X, scalars, width, rng):
     return z, A @ z + bias, A
 
 
-def outputs(mixture, counts, scalars, kernel, ridge, width, rng, *, bias=False, tests=400):
+def outputs(mixture, counts, scalars, kernel, ridge, width, rng, *, bias=False, tests=TESTS):
     """Return the outputs of one trained readout on new samples, and their classes."""
     counts = np.asarray(counts)
     n, k = int(counts.sum()), counts.size
