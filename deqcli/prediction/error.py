@@ -6,7 +6,7 @@ error is a tail probability; nothing is drawn and nothing trained (theory.md §1
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,9 +23,10 @@ from deqcli.own_norms import kernel_expansion
 from deqcli.prediction.grouped import Table
 from deqcli.prediction.layers import layers_of
 from deqcli.prediction.limits import Limits, limits_of
+from deqcli.prediction.metric import Metric
 from deqcli.prediction.outputs import Outputs
 from deqcli.prediction.samples import samples_of
-from deqcli.prediction.slopes import slopes_of
+from deqcli.prediction.slopes import Slopes, slopes_of
 from deqcli.prediction.tails import wrong_of_groups
 from deqcli.prediction.thirds import thirds_of
 from deqcli.prediction.width import FiniteWidth
@@ -38,6 +39,7 @@ from deqcli.vocabulary import Form, Kernel
 
 Array = NDArray[np.float64]
 Scalars = ImplicitScalars | ExplicitScalars | Coefficients
+Tabulated = Callable[[], tuple[Table, Array]]
 
 # In place of no ridge, in units of the diagonal: least squares is the limit.
 _LEAST = 1e-9
@@ -121,8 +123,8 @@ def predict_error(
         :math:`\lambda` in units of the kernel's mean diagonal.
     width : int, optional
         Neurons of every layer; infinitely many by default. Bare ``Coefficients`` are taken for one
-        layer of independent features. Of ``ntk`` with an even activation (``abs``, ``cos``) errors
-        are right to 0.02 only, mostly.
+        layer of independent features. With one even activation (``abs``, ``cos``) errors of ``ntk``
+        are mostly right to 0.02, and of far fewer neurons than dimensions to less.
     bias : bool
         Whether there is b, which makes the residuals sum to zero (LS-SVM); else b = 0.
     form : Form or str, optional
@@ -302,30 +304,69 @@ class Regression:
 
     def _finite(self, ridge: float, width: int) -> tuple[Limits, float]:
         """Return the limits, and the effective ridge in units of the mean diagonal."""
-        n, layers = int(self.counts.sum()), layers_of(self.scalars, self.kernel)
+        layers = layers_of(self.scalars, self.kernel)
         layers = layers if self.squares else layers.without_squares()
         finite = FiniteWidth(layers, self.covariances, self.counts, width)
         if self.form is Form.PAPERS:
             shift = ridge * self._coefficients.d
             e = finite.solve(shift)
             return finite.limits(e, shift), ridge / float(e[-1])
-        parts, noise = self._parts(layers.links.size), np.zeros((1, 1))
-        tangent, scales = self._tangent, False
-        if tangent is not None:
-            scales = slopes_of(tangent, self.kernel).scales(width)
-        table = self._table(parts, scales=scales)
+        tables = self._tables(finite)
+        table, _ = next(tables)()
         shift = ridge * table.unit()
         e = finite.solve(shift)
-        if tangent is not None:
+        for tabulated in self._tables(finite, e):
+            try:
+                return self._of_table(finite, *tabulated(), e, shift), ridge / float(e[-1])
+            except ConvergenceError:
+                continue
+        raise ConvergenceError("the own-norm form has no prediction.")
+
+    def _tables(self, finite: FiniteWidth, e: Array | None = None) -> Iterator[Tabulated]:
+        """Yield the kernel and those of the layers' features on groups, and noise of slopes.
+
+        One after the other, where the one before has no prediction: in the metric of an even layer,
+        with samples of all lengths in it and with one; and as they are.
+        """
+        layers, width = finite.layers, finite.width
+        parts, tangent = self._parts(layers.links.size), self._tangent
+        if tangent is None:
+            yield lambda: (self._table(parts), np.zeros((1, 1)))
+            return
+        plain = slopes_of(tangent, self.kernel)
+        if e is not None:
             left = layers.amounts(e) / layers.amounts(np.ones(e.size))
             slopes = slopes_of(tangent, self.kernel, left)
             if slopes.metric is not None:
-                seen = slopes.metric.applied(self.covariances, self.counts / n, width)
-                table = self._table(parts, seen, scales=True)
-                table = slopes.metric.stretched(table, parts[0], width)
-            noise = slopes.noise(table, width)
-            if scales:
-                table = slopes.rescaled(table, width, layers.features(e))
+                yield partial(self._in_metric, parts, slopes, slopes.metric, width, True)
+                yield partial(self._in_metric, parts, slopes, slopes.metric, width, False)
+
+        def as_they_are() -> tuple[Table, Array]:
+            scales = plain.scales(width)
+            table = self._table(parts, scales=scales)
+            noise = plain.noise(table, width)
+            if scales and e is not None:
+                table = plain.rescaled(table, width, layers.features(e))
+            return table, noise
+
+        yield as_they_are
+
+    def _in_metric(
+        self, parts: Sequence[Expansion], slopes: Slopes, metric: Metric, width: int, long: bool
+    ) -> tuple[Table, Array]:
+        shares = self.counts / self.counts.sum()
+        seen = metric.applied(self.covariances, shares, width)
+        long = long and metric.stretches(width, self.covariances.dimension)
+        table = self._table(parts, seen, scales=long)
+        if long:
+            table = metric.stretched(table, parts[0], width)
+        return table, slopes.noise(table, width)
+
+    def _of_table(
+        self, finite: FiniteWidth, table: Table, noise: Array, e: Array, shift: float
+    ) -> Limits:
+        """Return the limits in the own-norm form."""
+        n, layers, width = int(self.counts.sum()), finite.layers, finite.width
         limit = layers.shares(layers.amounts(np.ones(e.size)))
         thirds = thirds_of(self.scalars, table, width)
         table = table.with_products(thirds.bent(table.diagonals[1:]))
@@ -353,8 +394,7 @@ class Regression:
             means = means + (with_noise.means - without.means)[found.classes]
             change = with_noise.covariances - without.covariances
             covariances = covariances + change[found.classes]
-        found = found._replace(means=means, covariances=covariances, skews=skews)
-        return found, ridge / float(e[-1])
+        return found._replace(means=means, covariances=covariances, skews=skews)
 
     @property
     def _tangent(self) -> ImplicitScalars | ExplicitScalars | None:

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.fft import dct
 
 from deqcli.kernels.expansion import Expansion
 from deqcli.prediction.grouped import NODES, WEIGHTS, Table
@@ -26,6 +25,9 @@ from deqcli.spectral.covariances import Commuting, Covariances, General
 from deqcli.spectral.from_moments import covariances_of
 
 Array = NDArray[np.float64]
+# Scales of rows below this do not count. Of more dimensions than so many times the width samples
+# are so much longer that their groups are too few.
+_LEAST, _MOST = 1e-2, 1.5
 
 
 def repeats(place: int, depth: int, left: float) -> Array:
@@ -122,12 +124,24 @@ class Metric:
                 mean_products=products.reshape(-1, *products.shape[2:]),
             )
         assert isinstance(covariances, General)
-        # Each eigenvalue has its share of the waves of any length.
-        chosen = np.diff(np.floor(np.arange(p + 1) * parts[1] + 0.5)).astype(int)
-        waves = dct(np.eye(p), norm="ortho", axis=0)
-        root = (waves.T * np.sqrt(values[chosen])) @ waves
+        # Waves, in any order: in those of one length all means along axes have equal parts.
+        k = np.arange(p)
+        angles = 2 * np.pi / p * (k[:, None] * k % p)
+        waves = (np.cos(angles) + np.sin(angles)) / np.sqrt(p)
+        order = np.random.default_rng(0).permutation(p // 2 + 1)
+        large = order[np.minimum(k, p - k)] < parts[1] * order.size
+        chosen = np.where(large, values[1], values[0])
+        root = (waves * np.sqrt(chosen / chosen.mean())) @ waves
         turned = root @ covariances.matrices @ root
-        return covariances_of(covariances.means @ root, list(turned), weights=shares)
+        # Means keep their inner products, as if there were more waves.
+        sides, sizes, basis = np.linalg.svd(covariances.means, full_matrices=False)
+        lengths, sums = np.linalg.eigh(basis @ root @ root @ basis.T)
+        basis = (sums / np.sqrt(lengths)) @ sums.T @ basis @ root
+        return covariances_of((sides * sizes) @ basis, list(turned), weights=shares)
+
+    def stretches(self, width: int, dimension: int) -> bool:
+        """Whether samples are longer in A than they are by what counts, and not by too much."""
+        return 2 * self.variance / width > _LEAST**2 and dimension < _MOST * width
 
     def stretched(self, table: Table, kernel: Expansion, width: int) -> Table:
         r"""Scale rows of the first kernel as samples are longer in A than they are.

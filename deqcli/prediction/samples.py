@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.special import gammaincinv, ndtr, ndtri
 
-from deqcli.errors import InputError
+from deqcli.errors import ConvergenceError, InputError
 from deqcli.prediction.tails import lattice
 from deqcli.spectral.covariances import Commuting, Covariances, General
 from deqcli.spectral.forms import MOST_CLASSES
@@ -34,7 +34,7 @@ _GROUPS, _MOST_MOMENTS = 64, 46
 _NORMAL = np.array([0.0 if k % 2 else float(np.prod(np.arange(k - 1, 0, -2))) for k in range(17)])
 # Deviations of shapes that differ by less between classes do not count; nor become negative.
 _ONE_SHAPE, _LEAST = 1e-3, 0.1
-# Nor do parts of them below this, relative to the largest; more variables than this are too many.
+# Nor do parts of them below this, relative to the first; more variables than this are too many.
 _LEADING, _MOST_VARIABLES = 0.1, 10
 # Parts of means and of what they are correlated with below this are rounding.
 _NOTHING = 1e-9
@@ -180,6 +180,8 @@ def samples_of(
     known = np.trace(inverses @ (np.swapaxes(products, 1, 2) @ products), axis1=1, axis2=2)
     # What is left when d coordinates are known has as many dimensions less.
     traces, left = covariances.traces - known / p, 1 - d / p
+    if not (traces > 0).all():
+        raise ConvergenceError("the metric is too far from that of the data.")
     ratios = traces / (covariances.traces * left)
     T = np.outer(ratios, ratios) * covariances.products * left
     # As many parts as there are variables for, but one at least.

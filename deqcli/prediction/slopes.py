@@ -36,8 +36,8 @@ from deqcli.vocabulary import Kernel
 Array = NDArray[np.float64]
 # Squared mean slopes below this part of the mean square are those of even activations.
 _EVEN = 1e-2
-# Scales of rows below this do not count.
-_LEAST = 1e-2
+# Scales of rows below this do not count; means of slopes below this are rounding.
+_LEAST, _NOTHING = 1e-2, 1e-12
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,13 @@ class Slopes:
 
     def scales(self, width: int) -> bool:
         """Whether rows have scales that count."""
-        return bool((self.rows > width * (_LEAST * self.means) ** 2).any() and not self.metric)
+        known = self.means > _NOTHING
+        return bool((known & (self.rows > width * (_LEAST * self.means) ** 2)).any())
 
     def noise(self, table: Table, width: int) -> Array:
         r"""Return the variances of :math:`\sum K(\psi - E\psi)` between groups, (m, m).
 
-        The features in K vary as well, which is in a metric if there is one.
+        The features in K vary as well; if there is a metric, in that.
         """
         amounts = self.reach @ self.below
         squares = np.tensordot(amounts, self._known(table), 1) ** 2 @ WEIGHTS
@@ -95,7 +96,9 @@ class Slopes:
             How much of each layer's kernel acts in place of each layer's features.
         """
         sizes = self.scaled / np.sqrt(width)
-        squares = np.divide(sizes**2, self.means, out=np.zeros_like(sizes), where=self.means > 0)
+        squares = np.divide(
+            sizes**2, self.means, out=np.zeros_like(sizes), where=self.means > _NOTHING
+        )
         amounts = np.stack([sizes, squares]) @ self.below
         amounts[:, 1:] = amounts[:, 1:] @ features
         own = table.samples.scales
@@ -128,7 +131,7 @@ def slopes_of(
     Parameters
     ----------
     left : ndarray of shape (L,), optional
-        How much of each layer's features acts; all by default.
+        How much of each layer's features acts. Without it an even layer has no metric of its own.
 
     Examples
     --------
@@ -143,8 +146,8 @@ def slopes_of(
         P, Q = 1 / (1 - back), 1 / (1 - c.sigma_a2 * c.r)
         noise, metric = _noise(c.m1, c.r, P, Q - P) / (1 - back**2), None
         # Before the activation inner products themselves tell nearly all.
-        if c.m1**2 < _EVEN * c.r and not kernel.before_activation:
-            share = 1.0 if left is None else float(left[0])
+        if left is not None and c.m1**2 < _EVEN * c.r and not kernel.before_activation:
+            share = float(left[0])
             metric = Metric.of_layer(1, 1, share).shared(1, 1, share)
             noise -= 3 * (P * c.m2**2 * c.sigma_b2 * c.tau0**2) ** 2
         row = (weight / (1 - back)) ** 2 * _row(c.m1, c.r, P, Q - P)
@@ -179,9 +182,9 @@ def slopes_of(
     variances, metric = np.array(noises), None
     even = [place for place, m in enumerate(moments, 1) if m.m1**2 < _EVEN * m.r]
     # What two even layers tell of classes is of fourth order in inner products.
-    if len(even) == 1:
+    if left is not None and len(even) == 1:
         place = even[0]
-        share = 1.0 if left is None else float(left[place - 1])
+        share = float(left[place - 1])
         times = repeats(place, len(steps), share)
         metric = Metric.of_layer(place, len(steps), share).shared(place, len(steps), share)
         sizes = [scalars.tau0**2, *(step.tau2 for step, _, _ in steps[: place - 1])]

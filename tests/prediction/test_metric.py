@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from deqcli import GaussianMixture, explicit_scalars, predict_error
+from deqcli.data.mixture import toeplitz
 from deqcli.prediction.metric import Metric
 from deqcli.spectral.covariances import General
 from deqcli.spectral.from_moments import covariances_of
@@ -84,6 +85,7 @@ def test_covariances_in_a_metric():
     basis = np.linalg.qr(rng.standard_normal((p, p)))[0]
     root = (basis * np.sqrt(chosen)) @ basis.T
     drawn = covariances_of(means @ root, [root @ c @ root for c in full.matrices])
+    np.testing.assert_allclose(turned.grams, full.grams, atol=1e-9)
     np.testing.assert_allclose(turned.traces, drawn.traces, rtol=0.05)
     np.testing.assert_allclose(turned.products, drawn.products, rtol=0.1)
 
@@ -100,3 +102,26 @@ def test_networks_with_an_even_layer(acts, width):
     found = predict_error(mixture, counts, s, "ntk", 0.1, width).total
     wrong = errors(mixture, counts, s, "ntk", 0.1, width, draws=20).mean(axis=1)
     assert abs(found - wrong.mean()) < 3 * wrong.std(ddof=1) / np.sqrt(20)
+
+
+@pytest.mark.parametrize(("acts", "p", "width"), [(["tanh", "abs"], 10, 200), (["abs"], 100, 40)])
+def test_few_neurons_or_dimensions_have_the_own_norm_form(acts, p, width):
+    """The papers' form, which is one half, is for what nothing else is known of."""
+    means = np.zeros((2, p))
+    means[0, 0] = means[1, 1] = 3.0
+    mixture, counts = GaussianMixture(means, [1.0, 1.0]), [40, 40]
+    s = explicit_scalars(acts, mixture.statistics(np.array(counts)).tau0)
+    assert predict_error(mixture, counts, s, "ntk", 0.1, width).form == "own-norm"
+    # Nor does one neuron end in an error.
+    assert 0 < predict_error(mixture, counts, s, "ntk", 0.1, 1).total <= 0.5
+
+
+def test_covariances_that_nearly_commute_are_in_the_same_metric():
+    means = np.zeros((2, 100))
+    means[0, 0] = means[1, 3] = 3.5
+    found = []
+    for other in (0.3, 0.301):
+        mixture = GaussianMixture(means, [toeplitz(100, 0.3), toeplitz(100, other)])
+        s = explicit_scalars(["abs"], mixture.statistics(np.array([60, 60])).tau0)
+        found.append(predict_error(mixture, [60, 60], s, "ntk", 0.1, 150).total)
+    assert abs(found[0] - found[1]) < 0.01

@@ -33,7 +33,7 @@ def test_noise_of_slopes_in_drawn_networks(acts):
             )
         found.append(m * np.array(noises) @ np.transpose(noises) / (n * (n - 3)))
     spread = np.std(found, axis=0, ddof=1) / np.sqrt(draws)
-    slopes, (*_, (_, _, last)) = slopes_of(s, Kernel.NTK), layer_scalars(s.acts)
+    slopes, (*_, (_, _, last)) = slopes_of(s, Kernel.NTK, np.ones(len(acts))), layer_scalars(s.acts)
     # The noise of one layer is in those below it, too; of an even layer a part is its metric's.
     expected = slopes.reach.T @ np.diag(slopes.variances) @ slopes.reach
     expected = expected + (3 * last.m2**4 if slopes.metric else 0.0)
@@ -71,11 +71,13 @@ def test_slopes_of_a_deq():
     one = slopes_of(explicit_scalars(["relu"]), Kernel.NTK)
     np.testing.assert_allclose(slopes_of(weak, Kernel.NTK).variances, one.variances, rtol=1e-6)
     s = implicit_scalars("cos", 0.2)
-    first, second = slopes_of(s, Kernel.NTK), slopes_of(s, Kernel("preactivation-ntk"))
+    whole = np.ones(1)
+    first, second = (slopes_of(s, Kernel(name), whole) for name in ("ntk", "preactivation-ntk"))
     linear = 3 * (s.m2**2 * s.sigma_b2 * s.tau0**2) ** 2
     # cos has a slope of zero but for rounding.
     np.testing.assert_allclose(second.variances, 0.2**2 * (first.variances + linear), rtol=1e-9)
-    assert first.metric == slopes_of(explicit_scalars(["cos"]), Kernel.NTK).metric
+    assert first.metric == slopes_of(explicit_scalars(["cos"]), Kernel.NTK, whole).metric
+    np.testing.assert_allclose(slopes_of(s, Kernel.NTK).variances, first.variances + linear)
     assert second.metric is None
     assert one.metric is None
 
