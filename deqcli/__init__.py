@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from deqcli.monte_carlo import accumulate as accumulate
     from deqcli.operators import KernelOperator as KernelOperator
     from deqcli.operators import kernel_operator as kernel_operator
-    from deqcli.prediction.error import PredictedError as PredictedError
     from deqcli.prediction.error import predict_error as predict_error
+    from deqcli.prediction.regression import PredictedError as PredictedError
     from deqcli.runs.execute import run as run
     from deqcli.runs.reading import read as read
     from deqcli.runs.result import Result as Result
@@ -69,7 +69,8 @@ _HOME = {
     "deqcli.matching": ("export", "match", "match_sphere"),
     "deqcli.monte_carlo": ("Ensemble", "accumulate"),
     "deqcli.operators": ("KernelOperator", "kernel_operator"),
-    "deqcli.prediction.error": ("PredictedError", "predict_error"),
+    "deqcli.prediction.error": ("predict_error",),
+    "deqcli.prediction.regression": ("PredictedError",),
     "deqcli.runs.execute": ("run",),
     "deqcli.runs.reading": ("read",),
     "deqcli.runs.result": ("Result",),

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from deqcli.prediction.error import PredictedError
+from deqcli.prediction.regression import PredictedError
 from deqcli.quantities import Measured, mean_interval, standard_error
 from deqcli.vocabulary import Net
 

@@ -22,7 +22,8 @@ from deqcli.finite.features import deq_features, explicit_features
 from deqcli.kernels.exact import explicit_kernels, implicit_kernels
 from deqcli.matching import match, plain_network
 from deqcli.monte_carlo import Ensemble, accumulate
-from deqcli.prediction.error import PredictedError, predict_on, targets_of
+from deqcli.prediction.error import predict_on
+from deqcli.prediction.regression import PredictedError, targets_of
 from deqcli.scalars import ExplicitScalars, ImplicitScalars, explicit_scalars, implicit_scalars
 from deqcli.spectral.covariances import Covariances
 from deqcli.vocabulary import Kernel, Net
