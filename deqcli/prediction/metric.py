@@ -26,8 +26,8 @@ from deqcli.spectral.from_moments import covariances_of
 
 Array = NDArray[np.float64]
 # Scales of rows below this do not count. Of more dimensions than so many times the width samples
-# are so much longer that their groups are too few.
-_LEAST, _MOST = 1e-2, 1.5
+# are so much longer that their groups are too few, and of more yet the metric is too far.
+_LEAST, _MOST, _FAR = 1e-2, 1.5, 2.5
 
 
 def repeats(place: int, depth: int, left: float) -> Array:
@@ -138,6 +138,11 @@ class Metric:
         lengths, sums = np.linalg.eigh(basis @ root @ root @ basis.T)
         basis = (sums / np.sqrt(lengths)) @ sums.T @ basis @ root
         return covariances_of((sides * sizes) @ basis, list(turned), weights=shares)
+
+    @staticmethod
+    def holds(width: int, dimension: int) -> bool:
+        """Whether two eigenvalues tell enough of it."""
+        return dimension < _FAR * width
 
     def stretches(self, width: int, dimension: int) -> bool:
         """Whether samples are longer in A than they are by what counts, and not by too much."""

@@ -185,7 +185,7 @@ class Regression:
         One after the other, where the one before has no prediction: in the metric of an even layer,
         with samples of all lengths in it and with one; and as they are.
         """
-        layers, width = finite.layers, finite.width
+        layers, width, p = finite.layers, finite.width, self.covariances.dimension
         parts, tangent = self._parts(layers.links.size), self._tangent
         if tangent is None:
             yield lambda: (self._table(parts), np.zeros((1, 1)))
@@ -194,7 +194,7 @@ class Regression:
         if e is not None:
             left = layers.amounts(e) / layers.amounts(np.ones(e.size))
             slopes = slopes_of(tangent, self.kernel, left)
-            if slopes.metric is not None:
+            if slopes.metric is not None and slopes.metric.holds(width, p):
                 yield partial(self._in_metric, parts, slopes, slopes.metric, width, True)
                 yield partial(self._in_metric, parts, slopes, slopes.metric, width, False)
 
